@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each target uses one of both")]
 
-use archive::profile::{FORMATS, Format, Input};
+use stacks::{FORMATS, Format, Input};
 
 /// Reads bytes as the format of this name.
 ///

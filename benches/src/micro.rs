@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use archive::profile::{Frame, FrameKind, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use measure::{Metric, Nanos, Recorder, Time};
 use report::flame::{FlameOptions, svg};
 use session::brokers::rabbitmq::RabbitMq;
+use stacks::{Frame, FrameKind, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 
 use crate::environment::Bench;
 use crate::table::Row;

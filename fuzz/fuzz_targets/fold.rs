@@ -1,7 +1,7 @@
-//! `archive::profile::Collapse`: any bytes are folded or refused. The first byte chooses the options.
+//! `stacks::Collapse`: any bytes are folded or refused. The first byte chooses the options.
 #![no_main]
 
-use archive::profile::{Collapse, CollapseOptions};
+use stacks::{Collapse, CollapseOptions};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&flags, text)) = data.split_first() else {

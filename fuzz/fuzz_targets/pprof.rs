@@ -1,4 +1,4 @@
-//! The reader of `pprof` in `archive::profile::FORMATS`: any bytes are a profile or an error.
+//! The reader of `pprof` in `stacks::FORMATS`: any bytes are a profile or an error.
 #![no_main]
 
 #[path = "../reader.rs"]

@@ -73,6 +73,12 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     assert.ok(wide <= 390, `${wide}`);
     const curve = await page.locator('#curve svg').boundingBox();
     assert.ok(curve.x >= 0 && curve.x + curve.width <= 390, JSON.stringify(curve));
+    // Latencies stand in sight, and a shade says that the table goes on.
+    const p99 = await page.locator('#trials th', { hasText: /^p99$/ }).boundingBox();
+    assert.ok(p99.x + p99.width <= 390, JSON.stringify(p99));
+    const scroll = page.locator('#trials .scroll');
+    const shade = await scroll.evaluate((e) => getComputedStyle(e).backgroundAttachment);
+    assert.match(shade, /local/);
     await done();
   });
 

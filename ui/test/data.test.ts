@@ -303,7 +303,7 @@ describe('who limited the run', () => {
   const run = (intervals: number): RunView => {
     const of = (value: number | null) => Array.from({ length: intervals }, () => value);
     const waits = { ready: of(0.25), budget: of(0.75), socket: of(0), working: of(0.3) };
-    const rest = { schedule: of(0), blocked: of(0), away: of(0) };
+    const rest = { credit: of(0), schedule: of(0), blocked: of(0), away: of(0) };
     const t = Array.from({ length: intervals }, (_, i) => i);
     return { series: { t, dt: of(1), waits: { ...waits, ...rest } } } as unknown as RunView;
   };
@@ -347,13 +347,13 @@ describe('who limited the run', () => {
       in_flight_limit: null,
       capacity: { rate: 3e6, shape: '12 B', at_least: true },
     } as unknown as Evidence;
-    const left = Object.fromEntries(ours(evidence, words(false)));
+    const left = Object.fromEntries(ours(evidence, words(undefined)));
     expect(left.requested).toBe('unthrottled');
     expect(left['busiest loop at work']).toBe('30.0 %');
     expect(left['waited for a core']).toBeNull();
     expect(left['could make, by calibration']).toBe('at least 3,000,000 msg/s');
     const time = { ...evidence, producers: { budget: 0.25 } } as unknown as Evidence;
-    const cycles = Object.fromEntries(ours(time, words(true)));
+    const cycles = Object.fromEntries(ours(time, words('cycles')));
     expect(cycles.begun).toBe('1,000 cycles/s');
     expect(cycles['cycles waited: places taken']).toBe('25.0 %');
     const right = Object.fromEntries(theirs(evidence));

@@ -9,6 +9,7 @@ import {
   medians,
   type Point,
 } from '../src/limit/scale';
+import { who, words } from '../src/sections/limit';
 
 function trial(rate: number, p99: number | null): TrialView {
   return {
@@ -26,6 +27,22 @@ function trial(rate: number, p99: number | null): TrialView {
     report: [],
   };
 }
+
+test('what waited is called as the data call it', () => {
+  expect(words(undefined).who).toBe('producers');
+  for (const unit of ['cycles', 'requests']) {
+    const spoken = words(unit);
+    expect([spoken.who, spoken.unit, spoken.sent]).toEqual([unit, `${unit}/s`, 'begun']);
+    expect(JSON.stringify(spoken.waits)).not.toMatch(unit === 'cycles' ? /request/i : /cycle/i);
+  }
+});
+
+test('a server that stood still is no schedule', () => {
+  const met = { limited_by: 'schedule' } as const;
+  expect(who({ ...met, cause: { code: 'rate_met', late: null } })).toBe('schedule');
+  const late = 'broker_stalled';
+  expect(who({ ...met, cause: { code: 'rate_met', late } })).toBe('broker stood still');
+});
 
 describe('logarithmic axes', () => {
   test('hold all values with room, and place them by their logarithms', () => {

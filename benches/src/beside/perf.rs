@@ -4,8 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use archive::ProfileSummary;
-use archive::profile::Profile;
+use stacks::{Profile, ProfileSummary};
 use wait4::Wait4;
 
 use super::Sampling;

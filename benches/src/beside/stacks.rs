@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use archive::ProfileSummary;
+use stacks::ProfileSummary;
 
 use super::spread::Spread;
 use super::{Ended, Load, Subject, beyond, bytes_below, is_sure, perf, rounds, warnings};
@@ -325,7 +325,7 @@ fn judge(outcomes: &[Outcome], has_perf: bool) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use archive::ProfileSummary;
+    use stacks::ProfileSummary;
 
     use super::{Load, METHODS, OWN, Sampled, judge, outcome};
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::replace::replace_json;
-use crate::{CostChange, Error, bounded, file};
+use crate::json_file::{read_json, replace_json};
+use crate::{CostChange, Error, file};
 
 /// Bytes of the file that are read.
 const LARGEST: u64 = 16 << 20;
@@ -92,7 +92,7 @@ impl ComparedStacks {
         if !path.exists() {
             return Ok(None);
         }
-        let read: Self = bounded::read_json(&path, LARGEST)?;
+        let read: Self = read_json(&path, LARGEST)?;
         if read.schema != Self::SCHEMA || !read.is_consistent() {
             return Err(Error::Damaged {
                 path,

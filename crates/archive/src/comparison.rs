@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::replace::replace_json;
-use crate::{ComparedStacks, CostChange, Error, PairedRuns, QuantityUnit, bounded, file};
+use crate::json_file::{read_json, replace_json};
+use crate::{ComparedStacks, CostChange, Error, PairedRuns, QuantityUnit, file};
 
 /// Bytes of a `comparison.json` that are read.
 const LARGEST: u64 = 64 << 20;
@@ -288,7 +288,7 @@ impl Comparison {
             path: path.clone(),
             cause,
         };
-        let mut read: Self = bounded::read_json(&path, LARGEST)?;
+        let mut read: Self = read_json(&path, LARGEST)?;
         let is_whole = |figure: &ComparedFigure| {
             figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len()
         };

@@ -152,10 +152,10 @@ pub struct RunQueueWait {
     pub from_s: f64,
     /// When it ended.
     pub until_s: f64,
-    /// Of the broker's threads, seconds.
-    pub broker_s: f64,
+    /// Of the broker's threads, seconds; `None` where that is not known.
+    pub broker_s: Option<f64>,
     /// Of our own.
-    pub own_s: f64,
+    pub own_s: Option<f64>,
 }
 
 /// What was observed of the cycles that were due in the measured phase.
@@ -322,12 +322,29 @@ pub struct ProducerTime {
     pub schedule: f64,
     /// The in-flight budget was used up: answers were awaited.
     pub budget: f64,
+    /// The broker gave no credit (AMQP 1.0).
+    #[serde(default)]
+    pub credit: f64,
     /// The socket took no more bytes.
     pub socket: f64,
     /// The broker had blocked the connection.
     pub blocked: f64,
     /// There was no connection.
     pub away: f64,
+}
+
+impl ProducerTime {
+    /// The shares that were the broker's.
+    #[must_use]
+    pub const fn of_broker(&self) -> [f64; 5] {
+        [
+            self.budget,
+            self.credit,
+            self.socket,
+            self.blocked,
+            self.away,
+        ]
+    }
 }
 
 /// What an event loop did with its time.

@@ -20,10 +20,10 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use measure::{DueHistogram, Interval, Metric, MetricKind, Phase, Time};
 
-use crate::bounded::Line;
 use crate::error::where_present;
 use crate::line_file::LineFile;
-use crate::{Error, bounded, file, histogram_decode};
+use crate::{Error, file, histogram_decode};
+use stacks::{bounded, bounded::Line};
 
 /// What stands before the tag of a histogram of what was due in the warm-up, whenever it was answered.
 const WARMUP: &str = "warmup_";

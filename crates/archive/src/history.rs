@@ -71,6 +71,10 @@ pub struct HistoryFigure {
     pub levels: Vec<HistoryLevel>,
     /// Where it changed, the earliest first.
     pub changes: Vec<HistoryChange>,
+    /// Of a figure without a change, the runs that lie far from the others, by their numbers from 0 on.
+    pub apart: Vec<usize>,
+    /// Where these are neighbours and as many as a level has: the fewest runs in which a change that went back after as many shows.
+    pub runs_for_apart: Option<usize>,
 }
 
 /// The runs between two changes.

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::where_present;
 use crate::lock::RunLock;
-use crate::{Error, bounded, file, replace_file};
+use crate::{Error, file};
+use stacks::{bounded, replace_file};
 
 /// Bytes of a `labels.json` that are read.
 const LARGEST: u64 = 256 << 10;

@@ -24,11 +24,11 @@ use hdrhistogram::Histogram;
 use measure::{Metric, MetricKind, Problem};
 
 use self::ends::{OVERLAPPING, ends_at, holds_ends};
-use crate::bounded::{Limited, Line};
+use crate::histogram_decode;
 use crate::histogram_log::{MEASURED_FROM, MEASURED_UNTIL};
 use crate::latency_slices::{LATEST, LatencySlices, counts};
-use crate::packed::{read_problem, unpacked};
-use crate::{bounded, histogram_decode};
+use stacks::bounded::{Limited, Line};
+use stacks::{bounded, read_problem, unpacked};
 
 /// Longer lines are no histograms: Java's widest shape takes less than 2 MB.
 const LONGEST_LINE: u64 = 4 << 20;

@@ -1,10 +1,8 @@
 //! The run folder: its types, how it is written while a run goes on, and how it is read again,
 //! whole or cut off.
 //!
-//! `session` and `profile` write it, `report` reads it; they share nothing else.
+//! `session` writes it, `report` reads it; they share nothing else.
 
-mod bounded;
-mod class;
 mod compared_stacks;
 mod comparison;
 mod cost_change;
@@ -14,6 +12,7 @@ mod facts;
 mod histogram_decode;
 mod histogram_log;
 mod history;
+mod json_file;
 mod labels;
 mod latency_log;
 mod latency_slices;
@@ -24,16 +23,13 @@ mod lock;
 mod matrix;
 mod named_series;
 mod observer_effect;
-mod packed;
 mod pairs;
 mod periods;
-pub mod profile;
 mod quantity;
 mod reader;
 mod record;
 mod remove;
 mod repeats;
-mod replace;
 mod requests;
 mod requirement;
 mod scale;
@@ -44,12 +40,13 @@ mod slice;
 mod stall;
 mod summary;
 mod summary_object;
+#[cfg(test)]
+mod tests;
 mod traces;
 mod verdict;
 mod warning;
 mod writer;
 
-pub use class::Class;
 pub use compared_stacks::{ComparedFrame, ComparedName, ComparedStacks};
 pub use comparison::{
     ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison,
@@ -89,7 +86,6 @@ pub use record::{
 };
 pub use remove::Removable;
 pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};
-pub use replace::{Replacement, replace_file, write_output, write_secret};
 pub use requirement::{QuantityUnit, RequirementOutcome};
 pub use scale::{ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
 pub use scenario::{FailureCount, ScenarioPoint};
@@ -98,9 +94,8 @@ pub use series::{ProcessUsage, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
-    BrokerSummary, ClassShare, FaultOutcome, FunctionShare, NodeSummary, PageCpu, PatternShare,
-    PerMessage, ProfileSummary, ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary,
-    ScenarioSummary, ScrapedPage, Throughput, WorkShare,
+    BrokerSummary, FaultOutcome, NodeSummary, PageCpu, PerMessage, ProgramSummary,
+    RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
 };
 pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
@@ -135,21 +130,7 @@ pub mod file {
     pub const TRACES: &str = "traces.jsonl";
     /// Whole HDR histograms per second.
     pub const HISTOGRAMS: &str = "latency.hlog";
-    /// The profile of the first event as pprof.
-    pub const PPROF: &str = "profile.pb.gz";
-    /// Extension of the pprof of a further event: `mmap.pb.gz`.
-    pub const FURTHER_PPROF: &str = "pb.gz";
-    /// Extension of the time-stamped stacks of an event: `cpu.stacks`.
-    pub const STACKS: &str = "stacks";
-    /// Extension of the folded text of an event: `cpu.folded`.
-    pub const FOLDED: &str = "folded";
-    /// Extension of the flame graph of an event: `cpu.svg`.
-    pub const FLAME: &str = "svg";
-    /// The file of an event with this extension.
-    #[must_use]
-    pub fn of_event(event: &str, extension: &str) -> String {
-        format!("{event}.{extension}")
-    }
+    pub use stacks::file::{FLAME, FOLDED, FURTHER_PPROF, PPROF, STACKS, of_event};
 
     /// The self-contained report.
     pub const REPORT: &str = "report.html";

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use measure::LatencySummary;
 use serde::{Deserialize, Serialize};
 
-use crate::replace::replace_json;
+use crate::json_file::{read_json, replace_json};
 use crate::writer::new_folder;
-use crate::{Error, LimitedBy, RequirementOutcome, ScaleRuns, Warning, bounded, file};
+use crate::{Error, LimitedBy, RequirementOutcome, ScaleRuns, Warning, file};
 
 /// Bytes of a `limit.json` that are read.
 const LARGEST: u64 = 16 << 20;
@@ -175,7 +175,7 @@ impl LimitTrials {
             path: path.clone(),
             cause: cause.to_owned(),
         };
-        let read: Self = bounded::read_json(&path, LARGEST)?;
+        let read: Self = read_json(&path, LARGEST)?;
         if read.schema != Self::SCHEMA {
             return Err(damaged("it is no bellows.limit/1"));
         }

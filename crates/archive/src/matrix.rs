@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::replace::replace_json;
+use crate::json_file::{read_json, replace_json};
 use crate::writer::sanitised;
-use crate::{Comparison, Error, PairedRuns, Quantity, RunsCounted, bounded, file};
+use crate::{Comparison, Error, PairedRuns, Quantity, RunsCounted, file};
 
 /// Bytes of a `matrix.json` that are read.
 const LARGEST: u64 = 4 << 20;
@@ -104,7 +104,7 @@ impl PairedMatrix {
             return Ok(Self::new(&alone.name, alone.seed, alone.pairs, Vec::new()));
         }
         let path = dir.join(file::MATRIX);
-        let read: Self = bounded::read_json(&path, LARGEST)?;
+        let read: Self = read_json(&path, LARGEST)?;
         let is_whole = |cell: &MatrixCell| cell.values.len() == read.keys.len();
         let cause = if read.schema != Self::SCHEMA {
             format!("it is no {}", Self::SCHEMA)

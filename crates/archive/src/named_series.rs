@@ -9,9 +9,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::{self, Line};
 use crate::error::where_present;
 use crate::{Error, file};
+use stacks::bounded::{self, Line};
 
 /// Series that a run holds; what is defined beyond them is counted and left out.
 pub const MOST_SERIES: usize = 10_000;

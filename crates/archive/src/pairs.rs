@@ -6,9 +6,9 @@ use std::{fmt, fs};
 
 use serde::{Deserialize, Serialize};
 
-use crate::replace::replace_json;
+use crate::json_file::{read_json, replace_json};
 use crate::writer::new_folder;
-use crate::{Error, bounded, file};
+use crate::{Error, file};
 
 /// Bytes of a `pairs.json` that are read.
 const LARGEST: u64 = 16 << 20;
@@ -114,7 +114,7 @@ impl PairedRuns {
             path: path.clone(),
             cause,
         };
-        let read: Self = bounded::read_json(&path, LARGEST)?;
+        let read: Self = read_json(&path, LARGEST)?;
         if read.schema != Self::SCHEMA {
             return Err(damaged(format!("it is no {}", Self::SCHEMA)));
         }

@@ -594,3 +594,7 @@ fn latency<'a>(
     };
     Ok(value as f64)
 }
+
+#[cfg(test)]
+#[path = "quantity_tests.rs"]
+mod tests;

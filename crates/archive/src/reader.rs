@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use measure::{Metric, Phase, Recorder};
 
 use crate::error::where_present;
-use crate::profile::{FORMATS, Profile, ProfileError};
 use crate::{
     Error, HistogramLog, LatencySlices, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog,
-    bounded, bounded::Line, file,
+    file,
 };
+use stacks::{FORMATS, Profile, ProfileError, bounded, bounded::Line};
 
 /// Bytes that a `run.json` may have: one with ten thousand queues has two million.
 const LARGEST_RECORD: u64 = 16 << 20;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::replace::replace_json;
-use crate::{Error, QuantityUnit, RunState, RunSummary, bounded, file};
+use crate::json_file::{read_json, replace_json};
+use crate::{Error, QuantityUnit, RunState, RunSummary, file};
 
 /// Bytes of a `repeats.json` that are read: those of [`Repeats::MOST_RUNS`].
 const LARGEST: u64 = 4 << 20;
@@ -93,7 +93,7 @@ impl Repeats {
     /// Where there is one that cannot be read.
     pub fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(file::REPEATS);
-        let read: Self = match bounded::read_json(&path, LARGEST) {
+        let read: Self = match read_json(&path, LARGEST) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
             }

@@ -8,9 +8,9 @@ use std::path::Path;
 use measure::{Metric, MetricKind, Nanos, Phase, Slice, SliceHistogram};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::bounded::Line;
 use crate::error::where_present;
-use crate::{Error, bounded, file, scenario};
+use crate::{Error, file, scenario};
+use stacks::{bounded, bounded::Line};
 
 /// Bytes that a line may have; some thousand are usual.
 const LONGEST_LINE: u64 = 1 << 18;

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::{self, Line};
 use crate::error::where_present;
 use crate::{Error, file};
+use stacks::bounded::{self, Line};
 
 /// Bytes that a line may have: a call with 255 long arguments.
 const LONGEST_LINE: u64 = 1 << 20;

@@ -173,6 +173,8 @@ pub enum Cause {
     BrokerDoesNotRead,
     /// Sockets were full: the broker does not read, or the network is full.
     SocketsFull,
+    /// The broker gave its publishers no credit.
+    NoCredit,
     /// The broker blocked its publishers.
     Alarm,
     /// There was no connection.
@@ -188,6 +190,8 @@ pub enum Cause {
 pub enum Awaited {
     /// Answers: as many messages were in flight as may be.
     Answers,
+    /// Credit: the broker says how many messages it takes.
+    Credit,
     /// Room in the sockets.
     Sockets,
     /// Deliveries from the queue.

@@ -12,8 +12,9 @@ use crate::line_file::LineFile;
 use crate::lock::RunLock;
 use crate::{
     Error, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier, TracedCall,
-    Warning, WarningCode, file, replace_file,
+    Warning, WarningCode, file,
 };
+use stacks::replace_file;
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
 /// disk, a folder that somebody removed) becomes a warning, and the run goes on. Later writes are

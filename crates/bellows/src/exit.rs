@@ -66,7 +66,7 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         } else {
             text.to_string()
         };
-        output::aside(&console::prose(&session::redact::urls(&text), style));
+        output::aside(&console::prose(&web::redact::urls(&text), style));
     } else {
         let style = output::style();
         // A closed pipe (`bellows --help | head`) is nothing to complain about.
@@ -79,11 +79,16 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }
 
-/// The same without passwords of URLs, which somebody may have typed in the place of something else.
+/// The same without passwords of URLs, which somebody may have typed in the place of something else, and with the options of the
+/// command that was typed.
 fn harmless(problem: Problem) -> Problem {
+    let words: Vec<String> = (std::env::args_os().take(2))
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     Problem {
-        cause: session::redact::urls(&problem.cause),
-        value: session::redact::urls(&problem.value),
+        cause: web::redact::urls(&problem.cause),
+        value: web::redact::urls(&problem.value),
+        help: report::text::remedy(&problem.help, &words),
         ..problem
     }
 }

@@ -155,8 +155,8 @@ impl From<archive::Error> for Failure {
     }
 }
 
-impl From<archive::profile::ProfileError> for Failure {
-    fn from(error: archive::profile::ProfileError) -> Self {
+impl From<stacks::ProfileError> for Failure {
+    fn from(error: stacks::ProfileError) -> Self {
         Self::Failed(error.problem())
     }
 }

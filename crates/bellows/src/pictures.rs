@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use archive::file;
-use archive::profile::Profile;
 use report::flame::{self, FlameOptions};
+use stacks::Profile;
 
 use crate::failure::Failure;
 

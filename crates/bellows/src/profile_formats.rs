@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use archive::profile::{FORMATS, Format, Heading, Profile, USUAL_EVENT, format_of_name};
 use clap::builder::PossibleValue;
 use measure::Problem;
+use stacks::{FORMATS, Format, Heading, Profile, USUAL_EVENT, format_of_name};
 
 use crate::failure::Failure;
 

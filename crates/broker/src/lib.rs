@@ -46,6 +46,8 @@ mod settle;
 mod slots;
 mod stop;
 mod stream_header;
+#[cfg(test)]
+mod tests;
 mod topology;
 mod unacked;
 mod vhost;

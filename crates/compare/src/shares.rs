@@ -130,12 +130,15 @@ fn standard_error(a: PartOf, b: PartOf) -> Option<f64> {
     Some((share * (1.0 - share) * weighs * of_each).sqrt())
 }
 
-/// The smallest change of a share (0 to 1) that two sets of samples can tell; `None` where one is empty.
+/// The smallest change of a share (0 to 1) that two sets of samples can tell; `None` where they can tell none: one is empty, or the share
+/// cannot change by so much.
 #[must_use]
 pub fn smallest_change(share: f64, a: Amount, b: Amount) -> Option<f64> {
-    let each = 1.0 / a.samples() + 1.0 / b.samples();
-    let change = PROVEN * (share * (1.0 - share) * each).sqrt();
-    change.is_finite().then_some(change)
+    let (a, b) = (a.samples(), b.samples());
+    let change = PROVEN * (share * (1.0 - share) * (1.0 / a + 1.0 / b)).sqrt();
+    // Fewer samples prove nothing, however far apart their shares are.
+    let change = change.max((FEWEST - share * (a + b)) / a.max(b));
+    (change <= share.max(1.0 - share)).then_some(change)
 }
 
 #[cfg(test)]
@@ -183,6 +186,32 @@ mod tests {
         };
         assert!(told(0.31) && !told(0.26));
         assert_eq!(smallest_change(0.01, samples, Amount::default()), None);
+    }
+
+    #[test]
+    fn no_share_changes_by_more_than_there_is_of_it() {
+        for samples in 1..200 {
+            let side = Amount::equal(f64::from(samples));
+            for share in [0.01, 0.1, 0.5, 0.9] {
+                let change = smallest_change(share, side, side);
+                assert!(
+                    change.is_none_or(|it| it <= 0.99),
+                    "{samples} {share}: {change:?}"
+                );
+            }
+        }
+        let told = |samples: f64| {
+            let side = Amount::equal(samples);
+            smallest_change(0.01, side, side)
+        };
+        assert_eq!(told(5.0), None);
+        // Ten samples are the fewest that tell anything.
+        let change = told(24.0).unwrap();
+        let proven = |change: f64| {
+            let b = of(0.24 + change * 24.0, 24.0);
+            share_difference(of(0.24, 24.0), b).proven
+        };
+        assert!(proven(change * 1.01) && !proven(change * 0.99), "{change}");
     }
 
     #[test]

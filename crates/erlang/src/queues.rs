@@ -86,10 +86,10 @@ pub struct QueueCount {
 pub struct QueueCounts {
     /// Queues, also those that are not among the rows.
     pub queues: u64,
-    /// Messages ready in all of them.
-    pub ready: u64,
-    /// Unacknowledged messages of all of them.
-    pub unacked: u64,
+    /// Messages ready in all whose numbers are known; `None` where those of none are.
+    pub ready: Option<u64>,
+    /// Unacknowledged messages of these.
+    pub unacked: Option<u64>,
     /// Queues of which the node holds no numbers.
     pub unknown: u64,
     /// Queues that were asked and answered.
@@ -253,11 +253,14 @@ fn counts(answer: &Term) -> Option<QueueCounts> {
             rest = after;
         }
     }
+    let (queues, unknown) = (number(answer, "queues")?, number(answer, "unknown")?);
+    // Without queues there are no messages; of queues without numbers nobody knows.
+    let sum = |of| number(answer, of).map(|it| (unknown < queues || queues == 0).then_some(it));
     Some(QueueCounts {
-        queues: number(answer, "queues")?,
-        ready: number(answer, "ready")?,
-        unacked: number(answer, "unacked")?,
-        unknown: number(answer, "unknown")?,
+        queues,
+        ready: sum("ready")?,
+        unacked: sum("unacked")?,
+        unknown,
         asked: number(answer, "asked")?,
         silent: number(answer, "silent")?,
         never_asked: number(answer, "never_asked")?,
@@ -364,29 +367,30 @@ pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt
         }
     }
     let all = [
-        ("bellows_queues", "Queues of the node", counts.queues),
+        ("bellows_queues", "Queues of the node", Some(counts.queues)),
         (
             "bellows_queues_messages_ready",
-            "Messages ready in all queues",
+            "Messages ready in all queues whose numbers are known",
             counts.ready,
         ),
         (
             "bellows_queues_messages_unacked",
-            "Unacknowledged messages of all queues",
+            "Unacknowledged messages of all queues whose numbers are known",
             counts.unacked,
         ),
         (
             "bellows_queues_unknown",
             "Queues of which the node holds no numbers",
-            counts.unknown,
+            Some(counts.unknown),
         ),
         (
             "bellows_queues_left_out",
             "Queues that are not on this page",
-            counts.left_out(),
+            Some(counts.left_out()),
         ),
     ];
     for (name, help, value) in all {
+        let Some(value) = value else { continue };
         writeln!(
             out,
             "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}"
@@ -430,6 +434,11 @@ mod tests {
     }
 
     fn answer(batch: &[u8], collects: &str, silent: &[&str]) -> Term {
+        answer_with(1, batch, collects, silent)
+    }
+
+    /// Of seven queues, those of which no numbers are known.
+    fn answer_with(unknown: i64, batch: &[u8], collects: &str, silent: &[&str]) -> Term {
         let numbers = [
             "queues",
             "ready",
@@ -440,7 +449,8 @@ mod tests {
             "never_asked",
             "took_us",
         ];
-        let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), int(7))).collect();
+        let of = |it: &&str| int(if *it == "unknown" { unknown } else { 7 });
+        let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), of(it))).collect();
         pairs.push((atom("collects"), text(collects)));
         let silent: Vec<Term> = silent.iter().map(|it| text(it)).collect();
         pairs.push((atom("silent_nodes"), list(silent)));
@@ -485,6 +495,18 @@ mod tests {
         let read = counts(&answer(&batch, "fine", &["n2@x"])).unwrap();
         assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
         assert!(counts(&atom("ok")).is_none());
+    }
+
+    #[test]
+    fn what_is_unknown_of_all_queues_is_no_sum() {
+        let of = |unknown| counts(&answer_with(unknown, &[], "none", &[])).unwrap();
+        assert_eq!((of(6).ready, of(6).unacked), (Some(7), Some(7)));
+        let none = of(7);
+        assert_eq!((none.ready, none.unacked), (None, None));
+        let mut page = String::new();
+        write_open_metrics(&none, &mut page).unwrap();
+        assert!(page.contains("bellows_queues_unknown 7"), "{page}");
+        assert!(!page.contains("bellows_queues_messages"), "{page}");
     }
 
     /// Two series alike would make a page that Prometheus refuses as a whole.

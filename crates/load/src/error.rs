@@ -62,6 +62,17 @@ pub enum Error {
         /// The system's or the broker's words.
         detail: String,
     },
+    /// The broker ended what messages went over, and not the connection.
+    Detached {
+        /// The broker's address, without a password.
+        endpoint: String,
+        /// What it was for: `send to /queues/x`.
+        action: String,
+        /// The broker's condition and words.
+        detail: String,
+        /// What would do.
+        help: String,
+    },
     /// The other side does not speak the protocol, or not correctly.
     Protocol {
         /// The broker's address, without a password.
@@ -166,14 +177,24 @@ impl Error {
                 detail,
                 "the broker's log says why it closed or died",
             ),
+            Self::Detached {
+                endpoint,
+                action,
+                detail,
+                help,
+            } => Problem::new(
+                format!("{endpoint} detached the link: cannot {action} any more"),
+                detail,
+                help,
+            ),
             Self::Protocol { endpoint, detail } => Problem::new(
                 format!("cannot talk to {endpoint}"),
                 detail,
                 if endpoint.starts_with("http") {
                     "check the URL's host and port, and whether it is http:// or https:// there; see the server's log"
                 } else {
-                    "check host and port: 5672 is usual for AMQP 0.9.1 (amqp://), 5671 with TLS \
-                     (amqps://), 15672 is RabbitMQ's HTTP"
+                    "check host and port: 5672 is usual for AMQP (amqp://), 5671 with TLS (amqps://), 15672 is \
+                     RabbitMQ's HTTP; AMQP 1.0 needs RabbitMQ 4"
                 },
             ),
             Self::Machine { action, detail } => Problem::new(

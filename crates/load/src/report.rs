@@ -82,7 +82,7 @@ pub enum RunEvent {
         /// The instant that divides it from the one before.
         at: Time,
     },
-    /// The broker asked a connection to stop publishing (`connection.blocked`).
+    /// The broker asked a connection to stop publishing (`connection.blocked`), or has given it no credit for a second.
     Blocked {
         /// When it asked.
         at: Time,

@@ -38,6 +38,10 @@ pub(crate) struct Window {
     first: u64,
     /// Tag of the next message.
     next: u64,
+    /// The highest tag that is answered.
+    answered: u64,
+    /// When the oldest message was sent that was answered since this was asked for.
+    oldest_answered: u64,
     /// Messages unanswered.
     open: u64,
     /// Messages that may be unanswered.
@@ -61,6 +65,8 @@ impl Window {
             ring: vec![SETTLED; ring as usize],
             first: 1,
             next: 1,
+            answered: 0,
+            oldest_answered: u64::MAX,
             open: 0,
             limit,
             span_limit: (limit * STRETCH).clamp(1 << 16, LARGEST_RING),
@@ -70,7 +76,7 @@ impl Window {
     /// Forgets all messages, for a channel that counts from 1 again; tells how many were open.
     pub(crate) fn restart(&mut self) -> u64 {
         self.ring.fill(SETTLED);
-        (self.first, self.next) = (1, 1);
+        (self.first, self.next, self.answered) = (1, 1, 0);
         std::mem::take(&mut self.open)
     }
 
@@ -82,6 +88,28 @@ impl Window {
     /// When the oldest message without an answer was sent.
     pub(crate) fn oldest(&self) -> Option<Time> {
         (self.first < self.next).then(|| Time(self.ring[self.slot(self.first)][1]))
+    }
+
+    /// Messages that are not answered and do not hang, and when the first of them was sent. One hangs that was sent before
+    /// that time, while a later one is answered.
+    pub(crate) fn waiting(&self, before: Time) -> (u64, Option<Time>) {
+        let mut hanging = 0;
+        for tag in self.first..self.next {
+            let entry = self.ring[self.slot(tag)];
+            if entry == SETTLED {
+                continue;
+            }
+            if tag > self.answered || entry[1] >= before.0 {
+                return (self.open - hanging, Some(Time(entry[1])));
+            }
+            hanging += 1;
+        }
+        (0, None)
+    }
+
+    /// When the oldest message was sent that was answered since the last call; the largest time where none was.
+    pub(crate) const fn take_oldest_answered(&mut self) -> Time {
+        Time(std::mem::replace(&mut self.oldest_answered, u64::MAX))
     }
 
     /// When each message without an answer was to be sent.
@@ -122,14 +150,16 @@ impl Window {
         if tag >= self.next || (tag == 0 && !multiple) {
             return Err(NeverSent);
         }
+        let last = if tag == 0 { self.next - 1 } else { tag };
+        self.answered = self.answered.max(last);
         if multiple {
-            let last = if tag == 0 { self.next - 1 } else { tag };
             self.settle_through(last, settled);
         } else if tag >= self.first {
             let at = self.slot(tag);
             let entry = std::mem::replace(&mut self.ring[at], SETTLED);
             if entry != SETTLED {
                 self.open -= 1;
+                self.oldest_answered = self.oldest_answered.min(entry[1]);
                 settled(Run {
                     first: tag,
                     intended: Time(entry[0]),
@@ -144,6 +174,10 @@ impl Window {
 
     fn settle_through(&mut self, last: u64, mut settled: impl FnMut(Run)) {
         let mut run: Option<Run> = None;
+        if self.first <= last {
+            let oldest = self.ring[self.slot(self.first)][1];
+            self.oldest_answered = self.oldest_answered.min(oldest);
+        }
         while self.first <= last {
             let at = self.slot(self.first);
             let entry = self.ring[at];

@@ -14,6 +14,8 @@ pub enum Wait {
     Schedule,
     /// For the broker's answers: its in-flight budget is used up.
     Budget,
+    /// For the broker to say that it takes more messages: credit, as in AMQP 1.0.
+    Credit,
     /// For its socket, which takes no more bytes.
     Socket,
     /// For the broker to lift `connection.blocked`.
@@ -31,6 +33,9 @@ pub struct Waits {
     pub schedule: Nanos,
     /// See [`Wait::Budget`].
     pub budget: Nanos,
+    /// See [`Wait::Credit`].
+    #[serde(default)]
+    pub credit: Nanos,
     /// See [`Wait::Socket`].
     pub socket: Nanos,
     /// See [`Wait::Blocked`].
@@ -51,6 +56,7 @@ impl Waits {
             Wait::Ready => &mut self.ready,
             Wait::Schedule => &mut self.schedule,
             Wait::Budget => &mut self.budget,
+            Wait::Credit => &mut self.credit,
             Wait::Socket => &mut self.socket,
             Wait::Blocked => &mut self.blocked,
             Wait::Away => &mut self.away,
@@ -62,6 +68,7 @@ impl Waits {
         self.ready += other.ready;
         self.schedule += other.schedule;
         self.budget += other.budget;
+        self.credit += other.credit;
         self.socket += other.socket;
         self.blocked += other.blocked;
         self.away += other.away;
@@ -72,7 +79,8 @@ impl Waits {
     /// All producers' time.
     #[must_use]
     pub fn producing(&self) -> Nanos {
-        self.ready + self.schedule + self.budget + self.socket + self.blocked + self.away
+        let theirs = self.budget + self.credit + self.socket + self.blocked + self.away;
+        self.ready + self.schedule + theirs
     }
 }
 
@@ -86,6 +94,7 @@ mod tests {
             Wait::Ready,
             Wait::Schedule,
             Wait::Budget,
+            Wait::Credit,
             Wait::Socket,
             Wait::Blocked,
             Wait::Away,
@@ -94,10 +103,10 @@ mod tests {
         for (i, wait) in causes.into_iter().enumerate() {
             waits.note(wait, Nanos(1 << i));
         }
-        assert_eq!((waits.ready, waits.away), (Nanos(1), Nanos(32)));
-        assert_eq!(waits.producing(), Nanos(63));
+        assert_eq!((waits.ready, waits.away), (Nanos(1), Nanos(64)));
+        assert_eq!(waits.producing(), Nanos(127));
         let mut twice = waits;
         twice.add(&waits);
-        assert_eq!(twice.producing(), Nanos(126));
+        assert_eq!(twice.producing(), Nanos(254));
     }
 }

@@ -6,8 +6,8 @@ mod held_memory;
 use std::collections::HashMap;
 
 use self::held_memory::Unweighed;
-use archive::profile::{ErlangProcess, Footer, Sample, StacksWriter, Wait};
 use measure::{Nanos, Time};
+use stacks::{ErlangProcess, Footer, Sample, StacksWriter, Wait};
 
 use crate::beam::ProcessId;
 use crate::events::{Event, Weight};

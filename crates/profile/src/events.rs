@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use archive::profile::{EventKind, USUAL_EVENT};
 use perf_event_open_sys::bindings as b;
+use stacks::{EventKind, USUAL_EVENT};
 
 /// Letters that each half of a tracepoint's name may have.
 const LONGEST_NAME: usize = 64;

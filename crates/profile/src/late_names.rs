@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use archive::profile::Sample;
 use measure::{Clock, Nanos, Time};
+use stacks::Sample;
 
 use crate::jvm::Jvm;
 use crate::unwind::Stack;

@@ -36,6 +36,8 @@ mod stack_table;
 mod switch;
 mod symbols;
 mod target;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod tracepoint;
 mod unwind;

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use archive::profile::{ProfileHeader, StacksWriter};
 use linux::Status;
 use linux::threads;
 use measure::{Clock, Problem, Time};
 use rustix::event::EventfdFlags;
+use stacks::{ProfileHeader, StacksWriter};
 
 use crate::Error;
 use crate::converter::{Converter, Outcome, Subject};

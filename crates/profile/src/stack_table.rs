@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use archive::profile::{Frame, StacksWriter, is_first_function, is_root_function};
 use measure::Time;
+use stacks::{Frame, StacksWriter, is_first_function, is_root_function};
 
 use crate::record::Address;
 use crate::symbols::{Place, Symbols};
@@ -233,8 +233,8 @@ impl StackTable {
 mod tests {
     use std::time::Duration;
 
-    use archive::profile::{FrameKind, ProfileHeader};
     use measure::{Clock, Nanos};
+    use stacks::{FrameKind, ProfileHeader};
 
     use super::*;
     use linux::Status;

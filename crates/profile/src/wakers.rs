@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use archive::profile::{Wait, WaitReason, WaitRules, WakeClue};
 use linux::Status;
+use stacks::{Wait, WaitReason, WaitRules, WakeClue};
 
 use crate::record::{Address, Ended, WakeUp};
 use crate::symbols::Symbols;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
-use archive::profile::StacksWriter;
+use stacks::StacksWriter;
 
 use linux::threads;
 use measure::{Clock, Nanos, Time};

@@ -10,19 +10,20 @@ mod difference;
 #[cfg(test)]
 mod difference_tests;
 mod marked;
+mod subtitle;
 
 pub use comparison::comparison_svg;
 pub use difference::{DifferenceOptions, difference_svg};
 
 use std::path::Path;
 
-use archive::profile::{
-    Detail, EventKind, FoldedNames, Format, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN,
-    folded_name,
-};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 use measure::Problem;
+use stacks::{
+    Detail, EventKind, FoldedNames, Format, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN,
+    folded_name,
+};
 
 use crate::console::sanitise;
 use crate::numbers::weight_head;
@@ -98,7 +99,8 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
         .into_iter()
         .chain(recursion)
         .collect();
-    drawing.subtitle = (!subtitle.is_empty()).then(|| drawable(&subtitle.join(", ")));
+    let subtitle = drawable(&subtitle.join(", "));
+    drawing.subtitle = (!subtitle.is_empty()).then(|| subtitle.clone());
     // The root stands at the top: that is what a browser shows of a high image.
     drawing.direction = Direction::Inverted;
     let unit = profile.header.unit.as_str();
@@ -112,15 +114,16 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     let mut out = Vec::new();
     from_lines(&mut drawing, lines.iter().map(String::as_str), &mut out)
         .map_err(|_| no_samples())?;
-    Ok(out)
+    let svg = String::from_utf8_lossy(&out).into_owned();
+    Ok(subtitle::wrapped(svg, &subtitle).into_bytes())
 }
 
-/// Draws the flame graph into a file, as [`archive::write_output`] does.
+/// Draws the flame graph into a file, as [`stacks::write_output`] does.
 ///
 /// # Errors
 /// Where the profile has no sample or the file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), Problem> {
-    let written = archive::write_output(path, &svg(profile, options)?);
+    let written = stacks::write_output(path, &svg(profile, options)?);
     written.map_err(|source| Problem::io("write", path, &source))
 }
 
@@ -267,7 +270,7 @@ fn hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
 mod tests {
     use std::fs;
 
-    use archive::profile::{Sample, StackNode, Unwinding};
+    use stacks::{Sample, StackNode, Unwinding};
 
     use super::*;
 

@@ -10,6 +10,8 @@ mod junit;
 mod numbers;
 pub mod perf_test;
 mod redact;
+#[cfg(test)]
+mod tests;
 pub mod text;
 pub mod view;
 mod visible;

@@ -1,10 +1,10 @@
 //! How numbers are written, in the terminal and in sentences. The formats of `perf-test` and of
 //! `artemis perf` are their originals' and stand with them.
 
-use archive::profile::ProfileHeader;
 use archive::{QuantityUnit, RequirementOutcome, SeriesUnit};
 use measure::{LatencySummary, Nanos};
 pub(crate) use measure::{count, counted};
+use stacks::ProfileHeader;
 
 /// Three significant digits: `54,800`, `812`, `8.20`, `0.04`; `0` for nothing or for nonsense.
 #[must_use]
@@ -79,6 +79,9 @@ pub(crate) fn percent_digits(share: f64) -> String {
         format!("{value:.2}")
     }
 }
+
+/// What stands for the smallest change that shows, and for an interval, of runs that are too few to show any.
+pub(crate) const CANNOT_TELL: &str = "cannot tell";
 
 /// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie beyond, of fewer than
 /// twenty the largest, `max 9.10 ms`.

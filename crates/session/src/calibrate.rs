@@ -4,8 +4,8 @@ use load::{Ack, Argument, Consumers};
 use measure::{LatencySummary, Length, Problem, Rate, counted};
 
 use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_text};
-use crate::experiment::{BrokerKind, BrokerSpec, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
-use crate::{Error, Experiment, NoObserver, RunOptions};
+use crate::{Error, NoObserver, RunOptions};
+use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
 
 /// Bytes of a message.
 const SIZES: [usize; 3] = [12, 1_024, 16_384];

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use experiment::ExperimentError;
 use measure::Problem;
 
 /// Why an experiment could not run.
@@ -71,5 +72,11 @@ impl From<archive::Error> for Error {
 impl From<profile::Error> for Error {
     fn from(error: profile::Error) -> Self {
         Self::Failed(error.problem())
+    }
+}
+
+impl From<ExperimentError> for Error {
+    fn from(error: ExperimentError) -> Self {
+        Self::Usage(error.problem())
     }
 }

@@ -2,6 +2,7 @@
 //! and renewed on a thread of its own before they expire.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,11 +11,12 @@ use load::{Control, Endpoint, Token};
 use measure::Problem;
 use serde::Deserialize;
 use serde_json::Value;
-use ureq::Agent;
+use ureq::http::Response;
+use ureq::{Agent, Body};
 
 use crate::Error;
-use crate::experiment::{BrokerSpec, OAuth2Spec};
-use crate::http::{agent, tls, told};
+use experiment::{BrokerSpec, OAuth2Spec};
+use web::http::{agent, basic, tls, told};
 
 /// The longest that the token endpoint may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -144,7 +146,19 @@ impl Drop for Renewal {
 struct Client {
     agent: Agent,
     uri: String,
+    client_id: String,
+    secret: String,
+    /// Further parameters.
     form: Vec<(String, String)>,
+    /// The endpoint takes the client's secret in the header alone.
+    by_header: AtomicBool,
+}
+
+/// Why there is no token.
+struct Failed {
+    problem: Problem,
+    /// The endpoint does not know the client by what it was sent.
+    is_refusal: bool,
 }
 
 impl Client {
@@ -159,11 +173,7 @@ impl Client {
                 format!("set {}", OAuth2Spec::SECRET_VARIABLE),
             )
         })?;
-        let mut form = vec![
-            ("grant_type".to_owned(), "client_credentials".to_owned()),
-            ("client_id".to_owned(), spec.client_id.clone()),
-            ("client_secret".to_owned(), secret),
-        ];
+        let mut form = vec![("grant_type".to_owned(), "client_credentials".to_owned())];
         if !spec.scopes.is_empty() {
             form.push(("scope".to_owned(), spec.scopes.join(" ")));
         }
@@ -172,20 +182,59 @@ impl Client {
         Ok(Self {
             agent,
             uri: spec.uri.clone(),
+            client_id: spec.client_id.clone(),
+            secret,
             form,
+            by_header: AtomicBool::new(false),
         })
     }
 
+    /// Sends the client's secret in the form; an endpoint that takes none there, as the standard allows, gets it in the header.
     fn ask(&self) -> Result<Granted, Error> {
-        let failed = |what: String, remedy: &str| {
-            let cause = format!("no token from {}", crate::redact::url(&self.uri));
-            Err(Problem::new(cause, what, remedy).into())
+        let by_header = self.by_header.load(Relaxed);
+        let first = self.request(by_header);
+        if !by_header
+            && first.as_ref().is_err_and(|it| it.is_refusal)
+            && let Ok(granted) = self.request(true)
+        {
+            self.by_header.store(true, Relaxed);
+            return Ok(granted);
+        }
+        first.map_err(|failed| failed.problem.into())
+    }
+
+    /// The header `Authorization` of RFC 6749, 2.3.1.
+    fn authorization(&self) -> String {
+        basic(&encoded(&self.client_id), &encoded(&self.secret))
+    }
+
+    fn send(&self, by_header: bool) -> Result<Response<Body>, ureq::Error> {
+        let client = [
+            ("client_id", &self.client_id),
+            ("client_secret", &self.secret),
+        ];
+        let client = client.into_iter().filter(|_| !by_header);
+        let form = self.form.iter().map(|(name, value)| (name.as_str(), value));
+        let form = form
+            .chain(client)
+            .map(|(name, value)| (name, value.as_str()));
+        let mut post = self.agent.post(&self.uri);
+        if by_header {
+            post = post.header("Authorization", self.authorization());
+        }
+        post.send_form(form)
+    }
+
+    fn request(&self, by_header: bool) -> Result<Granted, Failed> {
+        let told_as = |what: String, remedy: &str, is_refusal| {
+            let cause = format!("no token from {}", web::redact::url(&self.uri));
+            Err(Failed {
+                problem: Problem::new(cause, what, remedy),
+                is_refusal,
+            })
         };
-        let form = self
-            .form
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()));
-        let mut response = match self.agent.post(&self.uri).send_form(form) {
+        let failed = |what, remedy| told_as(what, remedy, false);
+        let mut response = match self.send(by_header) {
             Ok(response) => response,
             Err(error) => {
                 return failed(
@@ -214,8 +263,9 @@ impl Client {
             Ok(_) => "they hold an access_token, but that is no success",
             Err(missing) => missing,
         };
+        let is_refusal = [400, 401].contains(&status.as_u16());
         match serde_json::from_str::<Refused>(&body) {
-            Ok(refused) => failed(
+            Ok(refused) => told_as(
                 self.without_secrets(&format!(
                     "{status}, {} {}",
                     refused.error, refused.error_description
@@ -224,14 +274,16 @@ impl Client {
                 .trim_end()
                 .to_owned(),
                 "check the client's id, secret and scopes",
+                is_refusal,
             ),
             // What came may hold a token: it is not repeated.
-            Err(_) => failed(
+            Err(_) => told_as(
                 format!(
                     "{status}, and {}: {missing}",
                     measure::counted(body.len() as u64, "byte")
                 ),
                 "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
+                is_refusal,
             ),
         }
     }
@@ -240,15 +292,27 @@ impl Client {
 impl Client {
     /// An endpoint's words, which may repeat what it was sent.
     fn without_secrets(&self, words: &str) -> String {
-        let public = ["grant_type", "client_id", "scope"];
-        let secrets = self
-            .form
-            .iter()
-            .filter(|(name, value)| !public.contains(&name.as_str()) && !value.is_empty());
-        secrets.fold(words.to_owned(), |words, (_, value)| {
-            words.replace(value.as_str(), crate::redact::BLOT)
-        })
+        let public = ["grant_type", "scope"];
+        let parameters = self.form.iter();
+        let parameters = parameters.filter(|(name, _)| !public.contains(&name.as_str()));
+        let parameters = parameters.map(|(_, value)| value.clone());
+        let own = [self.secret.clone(), encoded(&self.secret)];
+        let secrets = own.into_iter().chain(parameters);
+        web::redact::repeated(
+            words,
+            secrets.chain(web::redact::credentials(Some(&self.authorization()))),
+        )
     }
+}
+
+/// Text as forms have it (`application/x-www-form-urlencoded`).
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b' ' => "+".to_owned(),
+        _ if byte.is_ascii_alphanumeric() || b"*-._".contains(&byte) => char::from(byte).into(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 /// Reads what a token endpoint grants (RFC 6749, 5.1), or says what is missing. Some endpoints write
@@ -299,10 +363,11 @@ mod tests {
             for (status, body) in answers {
                 let (stream, _) = listener.accept().unwrap();
                 let mut reader = BufReader::new(stream);
-                let mut length = 0;
+                let (mut length, mut head) = (0, String::new());
                 loop {
                     let mut line = String::new();
                     reader.read_line(&mut line).unwrap();
+                    head += &line;
                     let lower = line.to_lowercase();
                     if let Some(number) = lower.strip_prefix("content-length:") {
                         length = number.trim().parse().unwrap();
@@ -313,7 +378,7 @@ mod tests {
                 }
                 let mut form = vec![0; length];
                 reader.read_exact(&mut form).unwrap();
-                let _ = tell.send(String::from_utf8(form).unwrap());
+                let _ = tell.send(head + &String::from_utf8(form).unwrap());
                 let text = format!(
                     "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
                     body.len()
@@ -330,7 +395,7 @@ mod tests {
             client_id: "perf".into(),
             scopes: vec!["a".into(), "b".into()],
             parameters: [("orgId".to_owned(), "12 34".to_owned())].into(),
-            client_secret: Some(crate::experiment::Hidden::new("s3cret")),
+            client_secret: Some(web::hidden::Hidden::new("s3cret")),
         }
     }
 
@@ -360,6 +425,39 @@ mod tests {
         told.recv_timeout(Duration::from_secs(5)).expect("renewed");
         drop(renewal);
         assert!(!format!("{token:?}").contains("two"));
+    }
+
+    /// RFC 6749 has every endpoint take the header, and leaves the form to it.
+    #[test]
+    fn an_endpoint_that_takes_no_secret_in_the_form_gets_it_in_the_header() {
+        let grant = r#"{"access_token":"t","expires_in":"0.1"}"#;
+        let refusal = r#"{"error":"invalid_client"}"#;
+        for (status, refusal) in [(401, refusal), (400, refusal), (401, "<html>")] {
+            let answers = [(status, refusal), (200, grant), (200, grant)];
+            let answers = answers.map(|(status, body)| (status, body.to_owned()));
+            let (uri, told) = endpoint(answers.into());
+            let mut spec = spec(uri);
+            spec.client_secret = Some(experiment::Hidden::new("a+b c"));
+            let (_token, renewal) = start(&spec, None, &Control::new()).unwrap();
+            let first = told.recv().unwrap();
+            assert!(
+                first.contains("client_id=perf") && !first.contains("Basic"),
+                "{first}"
+            );
+            // And at once where it is known.
+            for _ in 0..2 {
+                let again = told
+                    .recv_timeout(Duration::from_secs(5))
+                    .expect("asked again");
+                let header = format!("authorization: {}", basic("perf", "a%2Bb+c"));
+                assert!(
+                    again.contains(&header) && again.contains("orgId"),
+                    "{again}"
+                );
+                assert!(!again.contains("client_id"), "{again}");
+            }
+            drop(renewal);
+        }
     }
 
     #[test]

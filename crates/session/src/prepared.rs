@@ -19,8 +19,8 @@ use measure::Problem;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::experiment::{BrokerSpec, Experiment};
 use crate::{Error, Observer, brokers};
+use experiment::{BrokerSpec, Experiment};
 
 /// Changes when data that an earlier bellows prepared must not be used any more.
 const FORMAT: u32 = 1;
@@ -213,7 +213,7 @@ impl PreparedFolder {
         let (part, whole) = (self.part(&data.key), self.dir.join(&data.key));
         let text = serde_json::to_vec_pretty(data).unwrap_or_default();
         let file = part.join(DESCRIPTION);
-        let written = archive::replace_file(&file, &text);
+        let written = stacks::replace_file(&file, &text);
         written.map_err(|error| Problem::io("write", &file, &error))?;
         let renamed = fs::rename(&part, &whole).and_then(|()| File::open(&self.dir)?.sync_all());
         renamed.map_err(|error| Problem::io("create", &whole, &error))

@@ -1,6 +1,7 @@
 //! Counts of queues as pages: JSON at `/queues`, OpenMetrics at `/metrics`. They are read from the node when somebody asks,
 //! and not more often than a shortest interval allows.
 
+use experiment::QUEUES_PATH;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -11,10 +12,8 @@ use erlang::queues::{QueueCounts, QueueReader, QueueRequest, write_open_metrics}
 use erlang::{ConnectOptions, Error, Helper, Node};
 use serde::Serialize;
 
-use crate::page_server::{Page, PageServer, serve_pages};
+use web::page_server::{Page, PageServer, serve_pages};
 
-/// Where the counts stand as JSON.
-pub(crate) const QUEUES_PATH: &str = "/queues";
 /// Where they stand in OpenMetrics.
 const METRICS_PATH: &str = "/metrics";
 

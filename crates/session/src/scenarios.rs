@@ -3,54 +3,79 @@
 use load::scenario::Scenario;
 use load::{Endpoint, Error};
 
-use crate::Experiment;
 use crate::command::CommandPlan;
+use crate::trace::{TracePlan, TracedBroker};
+use experiment::Experiment;
 
-/// Makes a scenario from the options that an experiment has for it, for messages that are marked with
-/// this run's number; none where the experiment does not ask for it.
-pub type MakeScenario = fn(&Experiment, &Endpoint, u32) -> Result<Vec<Box<dyn Scenario>>, Error>;
+/// What a load is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion<'a> {
+    /// What the load is, and how long it goes on.
+    pub experiment: &'a Experiment,
+    /// The broker.
+    pub endpoint: &'a Endpoint,
+    /// The run's number, which its messages are marked with.
+    pub run_id: u32,
+    /// How the broker's nodes are reached for traces.
+    pub traced: &'a TracedBroker,
+}
+
+impl<'a> Occasion<'a> {
+    pub(crate) const fn of(
+        experiment: &'a Experiment,
+        endpoint: &'a Endpoint,
+        run_id: u32,
+        traced: &'a TracedBroker,
+    ) -> Self {
+        Self {
+            experiment,
+            endpoint,
+            run_id,
+            traced,
+        }
+    }
+}
+
+/// Makes a scenario from the options that an experiment has for it; none where the experiment does not ask for it.
+pub type MakeScenario = fn(&Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error>;
 
 /// All kinds of load, one line each. Where an experiment asks for several, they run beside each other;
 /// requested rate, verdict and phases are those of the first.
 pub const SCENARIOS: &[MakeScenario] = &[messages, churn, command, probes, traces];
 
-fn messages(
-    experiment: &Experiment,
-    endpoint: &Endpoint,
-    run_id: u32,
-) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    if experiment.load.is_empty() || experiment.has_commands() {
+fn messages(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
+    if of.experiment.load.is_empty() || of.experiment.has_commands() {
         return Ok(Vec::new());
     }
-    Ok(vec![Box::new(experiment.plan(endpoint, run_id)?)])
+    Ok(vec![Box::new(of.experiment.plan(of.endpoint, of.run_id)?)])
 }
 
-fn churn(
-    experiment: &Experiment,
-    endpoint: &Endpoint,
-    _: u32,
-) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    let plan = experiment.churn_plan(endpoint)?;
+fn churn(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
+    let plan = of.experiment.churn_plan(of.endpoint)?;
     Ok(plan.into_iter().map(boxed).collect())
 }
 
-fn command(
-    experiment: &Experiment,
-    endpoint: &Endpoint,
-    _: u32,
-) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    let plan = CommandPlan::of(experiment, endpoint);
+fn command(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
+    let plan = CommandPlan::of(of.experiment, of.endpoint);
     Ok(plan.into_iter().map(boxed).collect())
 }
 
-fn probes(experiment: &Experiment, _: &Endpoint, _: u32) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    Ok(experiment.probe_plans()?.into_iter().map(boxed).collect())
+fn probes(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
+    let plans = of.experiment.probe_plans()?;
+    Ok(plans.into_iter().map(boxed).collect())
 }
 
 /// They come last: none is a load.
-fn traces(experiment: &Experiment, _: &Endpoint, _: u32) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    let plans = experiment.traced_nodes().map_err(Error::Invalid)?;
-    Ok(plans.into_iter().flatten().map(boxed).collect())
+fn traces(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
+    let nodes = of.experiment.traced_nodes().map_err(Error::Invalid)?;
+    let (warmup, measure) = (
+        of.experiment.phases.warmup.0,
+        of.experiment.phases.measure.0,
+    );
+    let plans = nodes
+        .into_iter()
+        .flat_map(|it| TracePlan::all_of(it, of.traced, warmup, measure));
+    Ok(plans.map(boxed).collect())
 }
 
 fn boxed<S: Scenario + 'static>(scenario: S) -> Box<dyn Scenario> {

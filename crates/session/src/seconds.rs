@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use archive::{HistogramLog, RunReader, SeriesPoint};
 use measure::{Latencies, Phase, Recorder};
 
-use crate::experiment::Requirement;
+use experiment::Requirement;
 
 /// Seconds: a histogram that begins this close to an interval's start is the interval's. Both are written from the same
 /// instant, with six decimals in one file and all in the other.

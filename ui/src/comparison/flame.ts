@@ -28,11 +28,11 @@ export interface CostTree {
 export function told(of: ComparedFrame): string {
   const [low, high] = of.interval;
   const proven = of.proven ? 'proven' : of.asked ? 'not proven' : 'not proven, nor anything below';
-  const shows = of.visible === null ? 'too few runs to tell' : `shows from ${duration(of.visible)}`;
-  return (
-    `A ${duration(of.a)}, B ${duration(of.b)}, ${signedTime(of.b - of.a)} ` +
-    `[${signedTime(low)}, ${signedTime(high)}], ${proven}, ${shows}`
-  );
+  const change = `A ${duration(of.a)}, B ${duration(of.b)}, ${signedTime(of.b - of.a)}`;
+  // The interval of too few runs reaches from nothing to many times as much.
+  return of.visible === null
+    ? `${change}, ${proven}, too few runs to tell`
+    : `${change} [${signedTime(low)}, ${signedTime(high)}], ${proven}, shows from ${duration(of.visible)}`;
 }
 
 /** The tree of a comparison's call paths. */

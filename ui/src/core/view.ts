@@ -4,7 +4,7 @@
 /**
  * What producers or consumers waited for.
  */
-export type Awaited = "answers" | "sockets" | "deliveries";
+export type Awaited = "answers" | "credit" | "sockets" | "deliveries";
 
 /**
  * A binding.
@@ -147,7 +147,7 @@ wait: Awaited, } | { "code": "proxy_hides",
 /**
  * What was waited for.
  */
-wait: Awaited, } | { "code": "slow_even_idle" } | { "code": "broker_does_not_read" } | { "code": "sockets_full" } | { "code": "alarm" } | { "code": "no_connection" } | { "code": "consumers_idle" };
+wait: Awaited, } | { "code": "slow_even_idle" } | { "code": "broker_does_not_read" } | { "code": "sockets_full" } | { "code": "no_credit" } | { "code": "alarm" } | { "code": "no_connection" } | { "code": "consumers_idle" };
 
 /**
  * A cell as a person sees it.
@@ -1706,6 +1706,10 @@ schedule: number,
  */
 budget: number,
 /**
+ * The broker gave no credit (AMQP 1.0).
+ */
+credit: number,
+/**
  * The socket took no more bytes.
  */
 socket: number,
@@ -2976,6 +2980,10 @@ schedule: Array<number | null>,
  * For answers: the in-flight window was full.
  */
 budget: Array<number | null>,
+/**
+ * For credit, which the broker gives.
+ */
+credit: Array<number | null>,
 /**
  * For the socket, which took no more bytes.
  */

@@ -192,68 +192,41 @@ export function windowHint(run: RunView, window: readonly [number, number] | nul
 }
 
 /** What became of the messages. */
-function account(ledger: LedgerSummary): HTMLElement[] {
+export function account(ledger: LedgerSummary): HTMLElement[] {
   const of = `of ${grouped(ledger.sent)}${ledger.exact ? '' : ', about'}`;
   const missing = ledger.unconfirmed_missing;
-  const items = [
-    tile(
+  const again = grouped(ledger.duplicated_redelivered);
+  const all: [string, number, string, string, string][] = [
+    [
       'lost',
-      grouped(ledger.lost),
-      plural(ledger.lost, 'message'),
+      ledger.lost,
+      'message',
       missing > 0 ? `and ${grouped(missing)} unconfirmed` : of,
       `confirmed and never delivered, ${of} messages with warm-up and drain`,
-    ),
-    tile(
+    ],
+    [
       'duplicated',
-      grouped(ledger.duplicated),
-      plural(ledger.duplicated, 'delivery'),
-      ledger.duplicated_redelivered > 0
-        ? `and ${grouped(ledger.duplicated_redelivered)} flagged`
-        : of,
-      `delivered again without the redelivered flag; ${grouped(ledger.duplicated_redelivered)} with it`,
-    ),
+      ledger.duplicated,
+      'delivery',
+      ledger.duplicated_redelivered > 0 ? `and ${again} flagged` : of,
+      `delivered again without the redelivered flag; ${again} with it`,
+    ],
+    [
+      'outstanding',
+      ledger.outstanding,
+      'message',
+      of,
+      'confirmed and not delivered by the end of the drain; the broker may still hold them',
+    ],
+    ['returned', ledger.returned, 'message', of, 'unroutable: no queue was bound'],
+    ['reordered', ledger.reordered, 'delivery', of, 'older than one before it'],
+    ['corrupt', ledger.corrupt, 'delivery', of, 'not the content that was sent'],
   ];
-  if (ledger.outstanding > 0)
-    items.push(
-      tile(
-        'outstanding',
-        grouped(ledger.outstanding),
-        plural(ledger.outstanding, 'message'),
-        of,
-        'confirmed and not delivered by the end of the drain; the broker may still hold them',
-      ),
-    );
-  if (ledger.returned > 0)
-    items.push(
-      tile(
-        'returned',
-        grouped(ledger.returned),
-        plural(ledger.returned, 'message'),
-        of,
-        'unroutable: no queue was bound',
-      ),
-    );
-  if (ledger.reordered > 0)
-    items.push(
-      tile(
-        'reordered',
-        grouped(ledger.reordered),
-        plural(ledger.reordered, 'delivery'),
-        of,
-        'older than one before it',
-      ),
-    );
-  if (ledger.corrupt > 0)
-    items.push(
-      tile(
-        'corrupt',
-        grouped(ledger.corrupt),
-        plural(ledger.corrupt, 'delivery'),
-        of,
-        'not the content that was sent',
-      ),
-    );
-  return items;
+  // None lost and none duplicated is an answer, too.
+  const shown = all.filter(([, count], i) => i < 2 || count > 0);
+  return shown.map(([label, count, unit, under, title]) =>
+    tile(label, grouped(count), plural(count, unit), under, title),
+  );
 }
 
 /** CPU per message where messages were counted, cores otherwise. */

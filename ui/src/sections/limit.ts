@@ -7,7 +7,7 @@ import { type Child, fill, h, later, table, widthOf } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
 import { tip } from '../core/tip';
-import type { Evidence, RunView, Verdict } from '../core/view';
+import type { Evidence, Lateness, RunView, Verdict } from '../core/view';
 import { isFirst } from './scenario';
 import { effectiveWindow, type View } from './timeline';
 
@@ -15,18 +15,23 @@ import { effectiveWindow, type View } from './timeline';
 export const WAITS: readonly (readonly [WaitKey, string, string])[] = [
   ['ready', 'event loop', 'A message was due and could go: the event loop had not come to it'],
   ['budget', 'answers', "The in-flight window was full: the broker's answers were awaited"],
+  ['credit', 'credit', 'The broker gave no credit (AMQP 1.0)'],
   ['socket', 'socket', 'The socket took no more bytes'],
   ['blocked', 'blocked', 'The broker had blocked the connection'],
   ['away', 'no connection', 'There was no connection'],
   ['schedule', 'nothing due', 'No message was due'],
 ];
 
-/** What is other where cycles of churn come and go, and no messages. */
-const OF_CYCLES: Partial<Record<WaitKey, readonly [string, string]>> = {
-  ready: ['event loop', 'A cycle was due and had a place: the event loop had not come to it'],
-  budget: ['places taken', 'Cycles that had not ended took all places (--max-open)'],
-  schedule: ['nothing due', 'No cycle was due'],
-};
+/** What is other where operations come and go, and no messages, by what they are called: `cycles`, `requests`. */
+function ofOperations(unit: string): Partial<Record<WaitKey, readonly [string, string]>> {
+  const one = unit.replace(/s$/, '');
+  const all = unit.charAt(0).toUpperCase() + unit.slice(1);
+  return {
+    ready: ['event loop', `A ${one} was due and had a place: the event loop had not come to it`],
+    budget: ['places taken', `${all} that had not ended took all places (--max-open)`],
+    schedule: ['nothing due', `No ${one} was due`],
+  };
+}
 
 /** What a run consists of, in words. */
 export interface Words {
@@ -36,11 +41,24 @@ export interface Words {
   sent: string;
 }
 
-/** The words for messages, or for cycles. */
-export function words(churn: boolean): Words {
-  if (!churn) return { waits: WAITS, who: 'producers', unit: 'msg/s', sent: 'sent' };
-  const waits = WAITS.map(([key, ...usual]) => [key, ...(OF_CYCLES[key] ?? usual)] as const);
-  return { waits, who: 'cycles', unit: 'cycles/s', sent: 'begun' };
+/** The words for messages, or for the operations of a run without them. */
+export function words(unit: string | undefined): Words {
+  if (unit === undefined) return { waits: WAITS, who: 'producers', unit: 'msg/s', sent: 'sent' };
+  const own = ofOperations(unit);
+  const waits = WAITS.map(([key, ...usual]) => [key, ...(own[key] ?? usual)] as const);
+  return { waits, who: unit, unit: `${unit}/s`, sent: 'begun' };
+}
+
+const STALLED: Partial<Record<Lateness, string>> = {
+  broker_stalled: 'broker stood still',
+  generator_stalled: 'bellows stood still',
+  machine_stalled: 'machine stood still',
+};
+
+/** Who limited the run; where its rate was met, and somebody stood still, that is no matter of the schedule alone. */
+export function who({ cause, limited_by }: Pick<Verdict, 'cause' | 'limited_by'>): string {
+  const late = cause?.code === 'rate_met' ? cause.late : null;
+  return (late && STALLED[late]) || limited_by;
 }
 
 /** More bars than this tell no more. */
@@ -349,7 +367,8 @@ export function limit(run: RunView, store: Store): View | null {
   const verdict = run.verdict;
   if (!verdict) return null;
   const all = bars(run);
-  const spoken = words(Object.keys(run.figures.scenarios).some((name) => isFirst(run, name)));
+  const scenarios = Object.entries(run.figures.scenarios);
+  const spoken = words(scenarios.find(([name]) => isFirst(run, name))?.[1]?.unit);
   const plot = h('div', { class: 'plot' });
   const frame = h('div', { class: 'frame' }, plot);
   const legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
@@ -375,7 +394,7 @@ export function limit(run: RunView, store: Store): View | null {
       'header',
       {},
       h('h2', { id: 'limit-title' }, 'Who limited this run'),
-      h('span', { class: `who ${verdict.limited_by}` }, ofSubject(run, verdict.limited_by)),
+      h('span', { class: `who ${verdict.limited_by}` }, ofSubject(run, who(verdict))),
     ),
     h('p', { class: 'sentence' }, sentence(verdict.sentence)),
     reasons(verdict),

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use archive::profile::EventKind;
 use archive::{Labels, Repeats, RunRecord};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
 use measure::{Bytes, Length};
+use stacks::EventKind;
 
-use session::experiment::{ProfileSpec, RequireSpec, Requirement};
+use experiment::{ProfileSpec, RequireSpec, Requirement};
 
 use super::metrics::MetricsArgs;
 use crate::failure::Failure;
@@ -83,7 +83,7 @@ impl RequireArgs {
         let Some(path) = &self.junit else {
             return Ok(());
         };
-        let write = |text: String| archive::replace_file(path, text.as_bytes());
+        let write = |text: String| stacks::replace_file(path, text.as_bytes());
         let written = report::junit(name, records, self.repeat).and_then(write);
         written.map_err(|e| Failure::io("write", path, &e))
     }

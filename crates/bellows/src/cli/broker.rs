@@ -112,7 +112,7 @@ impl BrokerArgs {
             }
             (None, None) => return Ok(Vec::new()),
         };
-        Ok(session::experiment::read_faults(&text, &origin).map_err(session::Error::from)?)
+        Ok(experiment::read_faults(&text, &origin).map_err(session::Error::from)?)
     }
 }
 

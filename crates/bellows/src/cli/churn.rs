@@ -1,10 +1,9 @@
 //! `churn`: connections, channels or queues that come and go at a rate.
 
 use clap::{Args, Subcommand};
+use experiment::{ChurnSpec, Experiment, ScheduleSpec};
 use load::scenario::churn::ChurnKind;
 use measure::{Bytes, Length, Rate};
-use session::Experiment;
-use session::experiment::{ChurnSpec, ScheduleSpec};
 
 use super::args::from_one;
 use super::perform;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use experiment::LoadSpec;
 use load::{Argument, Consumers, Subscription};
 use measure::{Length, Nanos, Rate};
-use session::experiment::LoadSpec;
 
 use super::args::from_one;
 use super::command_line::Url;

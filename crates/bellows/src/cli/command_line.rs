@@ -10,7 +10,7 @@ use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
-use session::experiment::Hidden;
+use web::hidden::Hidden;
 
 use super::Cli;
 
@@ -40,13 +40,13 @@ impl FromStr for Assignment {
 
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&session::redact::url(&self.0))
+        f.write_str(&web::redact::url(&self.0))
     }
 }
 
 impl fmt::Debug for Assignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&session::redact::assignment(&self.0))
+        f.write_str(&web::redact::assignment(&self.0))
     }
 }
 
@@ -144,14 +144,14 @@ fn shown(parser: &ValueParser, value: &str) -> String {
     if kind == TypeId::of::<Hidden>() {
         "***".to_owned()
     } else if kind == TypeId::of::<Url>() {
-        session::redact::url(value)
+        web::redact::url(value)
     } else if kind == TypeId::of::<super::header::Header>() {
         super::header::Header::shown(value)
     } else if kind == TypeId::of::<(String, load::Argument)>() {
         let (key, value) = value.split_once('=').unwrap_or_default();
-        format!("{key}={}", session::redact::argument(key, value))
+        format!("{key}={}", web::redact::argument(key, value))
     } else if kind == TypeId::of::<Assignment>() {
-        session::redact::assignment(value)
+        web::redact::assignment(value)
     } else {
         value.to_owned()
     }
@@ -196,7 +196,7 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
             Some((option, _)) if argument.starts_with('-') => format!("{option}=***"),
             _ if argument.starts_with('-') => argument,
             _ if argument.contains([':', '@', '=']) => "***".to_owned(),
-            _ => session::redact::text(&argument),
+            _ => web::redact::text(&argument),
         };
         error.insert(ContextKind::InvalidArg, ContextValue::String(hidden));
     }
@@ -250,7 +250,7 @@ fn shown_value(argument: &str, value: &str) -> String {
     if value.contains("://") || value.contains(suspicious) {
         return "***".to_owned();
     }
-    session::redact::text(value)
+    web::redact::text(value)
 }
 
 /// Why a value was refused.

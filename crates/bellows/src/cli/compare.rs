@@ -7,7 +7,7 @@ use archive::{ComparedMatrix, ComparedSide, RunFilter, RunRecord};
 use clap::Args;
 use measure::Problem;
 use report::view::ComparisonSource;
-use session::{ComparisonOptions, FunctionCosts, compare_functions, compare_within, comparison};
+use study::{ComparisonOptions, FunctionCosts, compare_functions, compare_within, comparison};
 
 use super::args::RunsDir;
 use super::compare_logs::{self, RecordedUnit};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use archive::{Comparison, LatencyLog, LogUnit};
 use clap::ValueEnum;
-use session::{ComparisonOptions, compare_logs, read_logs};
+use study::{ComparisonOptions, compare_logs, read_logs};
 
 use crate::failure::Failure;
 

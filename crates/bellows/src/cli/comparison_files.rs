@@ -62,7 +62,7 @@ impl ComparisonFiles {
     pub(super) fn begin(&self, name: &str) -> Result<(), Failure> {
         for (path, text) in [(&self.output, NO_PAGE), (&self.flame, NO_PICTURE)] {
             if let Some(path) = path {
-                let written = archive::write_output(path, text.as_bytes());
+                let written = stacks::write_output(path, text.as_bytes());
                 written.map_err(|e| Failure::io("write", path, &e))?;
             }
         }
@@ -87,7 +87,7 @@ impl ComparisonFiles {
         if let Some(path) = &self.output {
             let beside = path.parent().filter(|it| !it.as_os_str().is_empty());
             let page = page(beside.unwrap_or(Path::new(".")))?;
-            let written = archive::write_output(path, page.as_bytes());
+            let written = stacks::write_output(path, page.as_bytes());
             written.map_err(|e| Failure::io("write", path, &e))?;
             output::line_aside(&format!("page: {}", path.display()));
         }
@@ -118,7 +118,7 @@ fn write(
     name: &str,
     of: Option<&ComparedMatrix>,
 ) -> Result<(), Failure> {
-    let write = |text: String| archive::write_output(path, text.as_bytes());
+    let write = |text: String| stacks::write_output(path, text.as_bytes());
     let written = format.write(name, of).and_then(write);
     written.map_err(|e| Failure::io("write", path, &e))
 }
@@ -135,7 +135,7 @@ fn draw(path: &Path, of: &ComparedMatrix) -> Result<(), Failure> {
         .observed(why.unwrap_or_else(|| "the runs were not sampled".to_owned())));
     };
     let picture = report::flame::comparison_svg(stacks, &format!("{}: B beside A", of.name))?;
-    let written = archive::write_output(path, &picture);
+    let written = stacks::write_output(path, &picture);
     written.map_err(|e| Failure::io("write", path, &e))?;
     output::line_aside(&format!("flame graph: {}", path.display()));
     Ok(())

@@ -48,7 +48,7 @@ fi
 /// Ready-made experiments and files of one's own.
 pub(super) fn experiments() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
-        let named = session::experiment::built_ins();
+        let named = experiment::built_ins();
         let named = named
             .into_iter()
             .map(|it| (it.name.to_owned(), it.description()));

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use session::experiment::{BrokerKind, BrokerSpec, Hidden};
+use experiment::{BrokerKind, BrokerSpec};
+use web::hidden::Hidden;
 
 use super::command_line::Url;
 use super::security::SecurityArgs;

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::profile::incomparable;
 use clap::{Args, ValueEnum};
 use measure::Problem;
 use regex::Regex;
 use report::console::{self, DifferenceSort, DifferenceTable, FunctionRowOf};
 use report::difference::DifferenceSide;
 use report::flame::{DifferenceOptions, difference_svg};
+use stacks::incomparable;
 
 use super::profile_part::{PartArgs, ProfilePart};
 use super::top::{By, identifiers_only, no_waits};
@@ -212,9 +212,7 @@ impl DiffArgs {
     fn write(&self, form: Form, file: &Path, sides: &Sides) -> Result<(), Failure> {
         let [a, b] = [&sides.a, &sides.b].map(ProfilePart::heading);
         let content = match form {
-            Form::Folded => {
-                archive::profile::folded_beside(&sides.a.profile, &sides.b.profile).into_bytes()
-            }
+            Form::Folded => stacks::folded_beside(&sides.a.profile, &sides.b.profile).into_bytes(),
             Form::Svg => {
                 let options = DifferenceOptions {
                     title: (self.title.clone()).unwrap_or_else(|| "B compared with A".to_owned()),
@@ -228,7 +226,7 @@ impl DiffArgs {
         if flame::is_stdout(file) {
             return output::data(&content);
         }
-        flame::tell(file, archive::write_output(file, &content))
+        flame::tell(file, stacks::write_output(file, &content))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::profile::{FORMATS, Profile};
 use archive::{FolderKind, FolderLock, RunEntry};
 use measure::{Problem, count, counted};
+use stacks::{FORMATS, Profile};
 
 use crate::failure::Failure;
 

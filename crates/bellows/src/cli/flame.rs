@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::profile::Heading;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use measure::Problem;
+use stacks::Heading;
 
 use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};
@@ -77,13 +77,13 @@ impl FlameArgs {
                 if is_source(&file, &source) {
                     return Err(would_replace(&file, SOURCE));
                 }
-                let written = archive::write_output(&file, &content);
+                let written = stacks::write_output(&file, &content);
                 tell(&file, written)?;
             }
             None => {
                 let file = usual_file(format.usual_name(&event), &source)?;
                 // Nobody named it, so a link of this name, too, is replaced and not followed.
-                let written = archive::replace_file(&file, &content);
+                let written = stacks::replace_file(&file, &content);
                 tell(&file, written)?;
             }
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use session::experiment::Hidden;
+use web::hidden::Hidden;
 
 /// A header `NAME: VALUE`, whose value `Debug` does not show.
 #[derive(Clone)]

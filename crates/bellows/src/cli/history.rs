@@ -70,7 +70,7 @@ impl HistoryArgs {
                     .observed(self.runs.runs.display()),
             );
         }
-        let history = session::history(&self.name, &records, self.level);
+        let history = study::history(&self.name, &records, self.level);
         match self.json {
             true => output::print_json(&history)?,
             false => output::print(&console::history(&history, output::style()))?,

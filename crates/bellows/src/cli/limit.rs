@@ -8,12 +8,13 @@ use archive::{
     ScaleRuns, SuggestedRate,
 };
 use clap::{Args, value_parser};
+use experiment::{Experiment, RequireSpec, Requirement};
 use measure::{Rate, counted, shell_word};
 use report::console::{self, Shape};
-use session::experiment::{RequireSpec, Requirement};
-use session::{
-    Experiment, Observer, RunOptions, at_rate, first_rate, found_limit, limit_trial, next_rate,
-    rate_options, scale_law, scale_plan, suggested_rates,
+use session::{Observer, RunOptions};
+use study::{
+    at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, scale_law, scale_plan,
+    suggested_rates,
 };
 
 use super::args::OutputArgs;

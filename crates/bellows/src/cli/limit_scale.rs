@@ -1,11 +1,11 @@
 //! `limit --scale`: runs with different numbers of clients, and the law that their throughputs follow.
 
 use archive::{LimitTrials, RunState, ScaleRuns};
+use experiment::Experiment;
 use measure::counted;
 use report::console::{self, Shape};
-use session::{
-    Error, Experiment, Observer, RunOptions, at_scale, next_scale, scale_law, scale_run,
-};
+use session::{Error, Observer, RunOptions};
+use study::{at_scale, next_scale, scale_law, scale_run};
 
 use std::path::PathBuf;
 

@@ -5,12 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use experiment::{Experiment, LoadSpec, ScheduleSpec, SizeSpec};
 use load::{
     Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType,
 };
 use measure::{Length, LengthRange};
-use session::Experiment;
-use session::experiment::{LoadSpec, ScheduleSpec, SizeSpec};
 
 use super::args::{choice, from_one};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};

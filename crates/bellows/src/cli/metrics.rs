@@ -2,8 +2,8 @@
 
 use clap::Args;
 use measure::Refused;
-use session::experiment::Hidden;
 use session::{ExportOptions, Exporter, MetricsTarget};
+use web::hidden::Hidden;
 
 use super::command_line::Url;
 use crate::failure::Failure;

@@ -3,10 +3,10 @@
 use archive::{ObserverRow, ObserverTable, RunState};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use experiment::{Experiment, ProfileSpec};
 use measure::Length;
 use report::console::{self, Shape};
-use session::experiment::ProfileSpec;
-use session::{Error, Event, Experiment, RunOptions, Stacks};
+use session::{Error, Event, RunOptions, Stacks};
 
 use super::args::OutputArgs;
 use super::metrics;

@@ -1,6 +1,6 @@
 //! Options that are not called like the key of an experiment that they set.
 
-use session::experiment::OptionNames;
+use experiment::OptionNames;
 
 /// Those of `client`, `producer`, `consumer`, `churn` and `artemis perf`.
 pub(super) const OPTION_NAMES: OptionNames = &[

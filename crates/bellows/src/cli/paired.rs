@@ -11,7 +11,7 @@ use archive::{
 use measure::Problem;
 use report::console;
 use report::view::{ComparisonSource, MatrixSource};
-use session::{
+use study::{
     CellRuns, ComparisonOptions, FunctionCosts, NextRun, compare_cells, compare_functions,
     next_run_of, paired_run,
 };

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::profile::Profile;
 use archive::{Repeats, RepeatsSummary, RunRecord, RunState, RunSummary, Tier};
+use experiment::Experiment;
 use measure::Problem;
 use report::console::{self, Shape, Style};
-use session::{Error, Experiment, Exporter, Observer, RunOptions, RunOutcome};
+use session::{Error, Exporter, Observer, RunOptions, RunOutcome};
+use stacks::Profile;
 
 use super::args::{OutputArgs, RequireArgs};
 use super::{command_line, metrics};
@@ -58,14 +59,14 @@ pub(super) fn experiment(
 
 /// What is shown of an experiment.
 pub(super) fn shape(experiment: &Experiment) -> Shape {
-    let any = |of: fn(&session::experiment::LoadSpec) -> bool| experiment.load.iter().any(of);
+    let any = |of: fn(&experiment::LoadSpec) -> bool| experiment.load.iter().any(of);
     let measure = experiment.phases.measure;
     Shape {
         title: experiment.name.clone(),
         about: String::new(),
-        producers: any(session::experiment::LoadSpec::has_producers),
-        consumers: any(session::experiment::LoadSpec::has_consumers),
-        paced: any(session::experiment::LoadSpec::is_paced),
+        producers: any(experiment::LoadSpec::has_producers),
+        consumers: any(experiment::LoadSpec::has_consumers),
+        paced: any(experiment::LoadSpec::is_paced),
         latency: true,
         warmup: experiment.phases.warmup.0,
         measure: (!measure.is_zero()).then_some(measure.0),
@@ -160,7 +161,7 @@ fn repeatedly(
         let kept = last.as_ref().map(|(dir, _)| dir.as_path());
         return Err(nothing_completed(records.len(), times, kept));
     }
-    let repeats = session::repeats(&shape.title, times, &records);
+    let repeats = study::repeats(&shape.title, times, &records);
     let drawn = draw_repeats(&repeats, last.as_ref());
     let report = drawn.as_ref().ok().and_then(Option::as_deref);
     tell_repeats(output, &repeats, &records, report)?;

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use experiment::{
+    BrokerKind, BrokerSpec, Experiment, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec,
+};
 use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
-use session::Experiment;
-use session::experiment::{
-    BrokerKind, BrokerSpec, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec,
-};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
 use super::command_line::Url;
@@ -26,7 +25,7 @@ Examples:
 `bellows help probes` tells more.";
 
 /// Options that are not called like the key of an experiment that they set.
-const OPTION_NAMES: session::experiment::OptionNames = &[
+const OPTION_NAMES: experiment::OptionNames = &[
     ("probe.0.url", "URL"),
     ("probe.0.every", "--every"),
     ("probe.0.rate", "--rate"),
@@ -119,7 +118,7 @@ impl ProbeArgs {
         let experiment = self.experiment(&url);
         let mut shape = perform::shape(&experiment);
         shape.title = "probe".to_owned();
-        shape.about = session::redact::text(&url.to_string());
+        shape.about = web::redact::text(&url.to_string());
         let keep = !self.no_archive;
         perform::experiment(&experiment, &self.output, &self.require, keep, shape)
             .map(|run| run.done)

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use archive::RunReader;
-use archive::profile::{FirstField, Profile, ReadOptions};
 use clap::{Args, ValueEnum};
+use experiment::Requirement;
 use measure::{Phase, Problem, Refused, counted};
 use report::console::FunctionRowOf;
 use session::Seconds;
-use session::experiment::Requirement;
+use stacks::{FirstField, Profile, ReadOptions};
 
 use super::args::{RunsDir, no_samples, profile_name, seconds};
 use super::{complete, selected};

@@ -2,9 +2,9 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args};
+use experiment::ProfileSpec;
 use measure::Length;
 use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Shape};
-use session::experiment::ProfileSpec;
 use session::{RecordOptions, Stacks, Target};
 
 use super::args::{EventArgs, OutputArgs, no_samples};

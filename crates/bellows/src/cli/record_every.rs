@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
+use experiment::ProfileSpec;
 use measure::{Bytes, Length, Problem, Refused, counted};
 use report::console::{Live, Shape, sanitise};
 use report::text::bytes;
-use session::experiment::{Hidden, ProfileSpec};
-use session::{ContinuousOptions, PeriodEnd, PushOptions, PushTarget, Told};
+use session::{ContinuousOptions, PeriodEnd, Told};
+use web::hidden::Hidden;
+use web::push::PushOptions;
+use web::push::PushTarget;
 
 use super::args::OutputArgs;
 use super::command_line::{self, Url};

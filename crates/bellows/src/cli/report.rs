@@ -83,14 +83,14 @@ impl ReportArgs {
 
 /// Writes the report without names, and says which of them are words of every report.
 fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
-    let built_in = session::experiment::built_ins();
+    let built_in = experiment::built_ins();
     let built_in = built_in
         .iter()
-        .filter_map(|it| session::Experiment::built_in(it.name).ok());
+        .filter_map(|it| experiment::Experiment::built_in(it.name).ok());
     let built_in: Vec<_> = built_in.map(|it| it.to_json()).collect();
     let page = report::html::render_redacted(dir, &built_in)?;
     let path = output.unwrap_or_else(|| dir.join(REDACTED));
-    archive::write_output(&path, page.html.as_bytes())
+    stacks::write_output(&path, page.html.as_bytes())
         .map_err(|e| Failure::io("write", &path, &e))?;
     if !page.ordinary.is_empty() {
         output::line_aside(&format!(

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use experiment::Experiment;
 use measure::Problem;
 use report::console::Shape;
-use session::{Error, Experiment};
+use session::Error;
 
 use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::command_line::Assignment;
@@ -94,7 +95,7 @@ impl Changes {
     /// The changes of values as they may be shown: `KEY=VALUE`, without secrets.
     pub(super) fn shown(&self) -> impl Iterator<Item = String> {
         let all = self.set_before.iter().chain(&self.set);
-        all.map(|it| session::redact::assignment(&it.0))
+        all.map(|it| web::redact::assignment(&it.0))
     }
 
     /// Makes them.
@@ -170,7 +171,7 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
 }
 
 fn list() -> Result<Done, Failure> {
-    let all = session::experiment::built_ins();
+    let all = experiment::built_ins();
     let rows: Vec<(&str, String)> = all.iter().map(|e| (e.name, e.description())).collect();
     output::print(&report::console::listed(&rows, output::style()))?;
     Ok(Done::Fine)

@@ -1,10 +1,9 @@
 //! Options of every command that runs a load on a running broker.
 
 use clap::Args;
+use experiment::{Experiment, Origin, PhasesSpec, ProfileSpec};
 use measure::Length;
 use report::console::Shape;
-use session::Experiment;
-use session::experiment::{Origin, PhasesSpec, ProfileSpec};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::connect::ConnectArgs;

@@ -8,7 +8,7 @@ use clap::{Args, value_parser};
 use measure::{Interval, Length, Nanos, Phase, Problem, Refused, counted};
 use report::console::{self, Live, PageRequests, ScrapeRow, SelectedRow, Shape};
 use serde::Serialize;
-use session::scrape::{
+use web::scrape::{
     MOST_SELECTED, Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, ScrapeUrl,
     Selector, SeriesSummary,
 };
@@ -101,7 +101,7 @@ impl ScrapeArgs {
         let at_once = signals::stop_load(&control)?;
         let length = self.length.map(|length| length.0);
         let mut show = Show::new(self.live(&plans), &plans, length, control.clone());
-        let summaries = session::scrape::scrape(&plans, length, &control, &mut show);
+        let summaries = web::scrape::scrape(&plans, length, &control, &mut show);
         if show.close() {
             return Err(Failure::Closed);
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use session::experiment::Hidden;
+use web::hidden::Hidden;
 
 use crate::failure::Failure;
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use experiment::{BrokerSpec, OAuth2Spec};
 use load::Auth;
-use session::experiment::{BrokerSpec, Hidden, OAuth2Spec};
+use web::hidden::Hidden;
 
 use super::args::choice;
 use super::command_line::Url;

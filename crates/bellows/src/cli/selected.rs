@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use archive::PeriodRange;
-use archive::profile::{Merge, Profile, ReadOptions, USUAL_EVENT, sampled_events};
 use measure::{Problem, counted, wall_clock_unix_ns};
 use report::console::sanitise;
+use stacks::{Merge, Profile, ReadOptions, USUAL_EVENT, sampled_events};
 
 use super::find;
 use crate::failure::Failure;

@@ -1,10 +1,10 @@
 //! `top`: where a profile spent its time, or its other events, by function, module, thread and class, and whose work it
 //! was, by Erlang process.
 
-use archive::profile::{Profile, WaitBy, WorkBy};
 use clap::{Args, ValueEnum};
 use regex::Regex;
 use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable};
+use stacks::{Profile, WaitBy, WorkBy};
 
 use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use measure::{Length, Nanos, Problem, count, counted, whole_number};
 use report::console::Steps;
-use session::definitions::{Definitions, GenerateOptions, MOST_QUEUES, Stage};
-use session::experiment::Hidden;
-use session::management::{LoginRemedy, Management, ManagementOptions};
+use web::definitions::{Definitions, GenerateOptions, MOST_QUEUES, Stage};
+use web::hidden::Hidden;
+use web::management::{LoginRemedy, Management, ManagementOptions};
 
 use super::command_line::Url;
 use crate::failure::{Done, Failure};
@@ -200,7 +200,7 @@ impl TopologyArgs {
                 let api = args.management.connect(BUSY_EXPORT)?;
                 let found = api.export(args.management.vhost.as_deref())?;
                 // It holds the hashes of passwords.
-                write(&found, args.output.as_deref(), archive::write_secret)
+                write(&found, args.output.as_deref(), stacks::write_secret)
             }
             Action::Apply(args) => args.execute(&IMPORT),
             Action::Delete(args) => args.execute(&DELETION),
@@ -219,7 +219,7 @@ impl GenerateArgs {
             exchange_type: self.exchange_type,
             bindings: self.bindings,
         });
-        write(&made, self.output.as_deref(), archive::write_output)
+        write(&made, self.output.as_deref(), stacks::write_output)
     }
 }
 
@@ -292,7 +292,7 @@ type Apply = fn(
     &Definitions,
     Option<&str>,
     &mut dyn FnMut(Stage) -> bool,
-) -> Result<Stage, session::Error>;
+) -> Result<Stage, Problem>;
 
 /// A change of a broker by definitions.
 struct Change {

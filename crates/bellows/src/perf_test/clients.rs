@@ -1,11 +1,11 @@
 //! What producers and consumers do.
 
+use experiment::{LoadSpec, SizeSpec};
 use load::{
     Ack, AmqpConsumers, AmqpDestination, Argument, Consumers, LatencyStep, QueueType, Refusal,
     ServiceTime, StreamOffset,
 };
 use measure::{Length, LengthRange, Rate};
-use session::experiment::{LoadSpec, SizeSpec};
 
 use super::properties;
 use super::queues::Kind;

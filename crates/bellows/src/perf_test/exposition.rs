@@ -72,13 +72,14 @@ impl Exposition {
     pub(super) fn serve(self) -> Result<Served, Failure> {
         let text = Arc::new(Mutex::new(self.page.text(&Interval::new())));
         let shared = SharedText(text.clone());
-        let address = session::serve_page(&self.address, &self.path, shared).map_err(|e| {
-            Failure::Failed(Problem::new(
-                format!("cannot serve metrics on {}", self.address),
-                e,
-                "choose another port with -mpp/--metrics-prometheus-port",
-            ))
-        })?;
+        let address =
+            web::page_server::serve_page(&self.address, &self.path, shared).map_err(|e| {
+                Failure::Failed(Problem::new(
+                    format!("cannot serve metrics on {}", self.address),
+                    e,
+                    "choose another port with -mpp/--metrics-prometheus-port",
+                ))
+            })?;
         Ok(Served {
             url: format!("http://{address}{}", self.path),
             page: self.page,
@@ -90,7 +91,7 @@ impl Exposition {
 /// The text of the page, as it is after the last interval.
 struct SharedText(Arc<Mutex<String>>);
 
-impl session::Page for SharedText {
+impl web::page_server::Page for SharedText {
     fn content_type(&self) -> &'static str {
         "text/plain; version=0.0.4; charset=utf-8"
     }

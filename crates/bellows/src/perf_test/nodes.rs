@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use experiment::{BrokerKind, BrokerSpec, OAuth2Spec};
 use load::{Allocation, Auth};
-use session::experiment::{BrokerKind, BrokerSpec, Hidden, OAuth2Spec};
+use web::hidden::Hidden;
 
 use super::values::{Values, bad, split_urls};
 use crate::failure::Failure;

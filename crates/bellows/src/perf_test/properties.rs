@@ -1,8 +1,8 @@
 //! `-mp` and `-T`: properties and headers of every message.
 
+use experiment::LoadSpec;
 use load::{Argument, MessageProperties};
 use measure::{Length, Nanos};
-use session::experiment::LoadSpec;
 
 use super::text::key_values;
 use super::values::{Values, bad};

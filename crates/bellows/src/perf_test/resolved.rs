@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use experiment::{Experiment, LoadSpec, OptionNames, Origin, PhasesSpec, ProfileSpec};
 use load::StopCondition;
 use measure::{Length, Nanos};
 use report::perf_test::{Columns, Lines, Unit};
-use session::Experiment;
-use session::experiment::{LoadSpec, OptionNames, Origin, PhasesSpec, ProfileSpec};
 
 use super::clients::{self, Agents};
 use super::exposition::Exposition;

@@ -1,8 +1,8 @@
 //! Command lines and what they mean.
 
+use experiment::LoadSpec;
 use load::{Ack, Allocation, Argument, Auth, Declare, QueueType, Refusal, StreamOffset};
 use measure::{Length, Rate};
-use session::experiment::LoadSpec;
 
 use super::*;
 

@@ -31,6 +31,8 @@ pub(super) struct PerfTestObserver {
     since_line: Interval,
     /// Since when the test runs.
     start: Option<Time>,
+    /// How long a test may take that goes on until what it has sent is received; `None` where it ends with the sending.
+    receives_until: Option<Nanos>,
     headed: bool,
     /// Why no more lines can be written.
     pub(super) failed: Option<Failure>,
@@ -61,15 +63,22 @@ impl PerfTestObserver {
             control,
             since_line: Interval::new(),
             start: None,
+            receives_until: receives_until(resolved),
             headed: false,
             failed: None,
         })
     }
 
-    /// Prints what is left when the measured phase has ended. Its last interval comes after the beginning of the
-    /// drain was told, and before the drain's first interval.
+    /// Prints what is left when the measured phase has ended, and of a test that goes on to the last reception, when the
+    /// drain has. The measured phase's last interval comes after the beginning of the drain was told, and before the
+    /// drain's first interval.
     pub(super) fn finish(&mut self) {
-        if self.start.is_some() && self.since_line.length() >= SHORTEST {
+        let Interval {
+            phase, counters, ..
+        } = &self.since_line;
+        // After the last reception the test is over.
+        let is_part = *phase != Phase::Drain || counters.sent + counters.received > 0;
+        if self.start.is_some() && is_part && self.since_line.length() >= SHORTEST {
             self.flush();
         }
     }
@@ -83,7 +92,15 @@ impl PerfTestObserver {
             self.failed.get_or_insert(failure);
             self.control.stop();
         }
-        self.since_line.reset(self.since_line.end, Phase::Measure);
+        self.since_line
+            .reset(self.since_line.end, self.since_line.phase);
+    }
+
+    /// Whether the test goes on with an interval in which nothing is sent any more.
+    fn receives(&self, interval: &Interval) -> bool {
+        let length = self.start.map(|start| interval.start.since(start));
+        let limit = self.receives_until;
+        length.is_some_and(|length| limit.is_some_and(|limit| length < limit))
     }
 
     fn write(&mut self, time: Nanos) -> Result<(), Failure> {
@@ -129,7 +146,10 @@ impl Observer for PerfTestObserver {
     fn interval(&mut self, interval: &Interval) {
         // There is a warm-up where consumers start slowly.
         if interval.phase == Phase::Drain {
-            return self.finish();
+            if !self.receives(interval) {
+                return self.finish();
+            }
+            self.since_line.phase = Phase::Drain;
         }
         if self.start.is_none() {
             self.start = Some(interval.start);
@@ -146,12 +166,26 @@ impl Observer for PerfTestObserver {
     }
 }
 
+/// As PerfTest does, a test that counts its messages goes on until the last is received, at most for its time.
+fn receives_until(resolved: &ResolvedRun) -> Option<Nanos> {
+    let loads = &resolved.experiment.load;
+    let phases = &resolved.experiment.phases;
+    let is_counted = loads.iter().any(|it| it.message_count > 0);
+    let limit = phases.measure.0;
+    let is_cold = phases.warmup.0 == Nanos::ZERO;
+    (is_counted && is_cold).then_some(if limit > Nanos::ZERO {
+        limit
+    } else {
+        Nanos(u64::MAX)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_left_after_the_last_whole_interval_has_a_line() {
+    /// The times of the lines of a test that sends for so many milliseconds each, and then receives.
+    fn lines(until: Option<Nanos>, sends: &[u64], receives: &[(u64, u64)]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines.csv");
         let mut show = PerfTestObserver {
@@ -163,32 +197,50 @@ mod tests {
             control: load::Control::new(),
             since_line: Interval::new(),
             start: None,
+            receives_until: until,
             headed: false,
             failed: None,
         };
         let mut at = Time(5_000_000_000);
-        let mut tell = |show: &mut PerfTestObserver, ms, phase| {
+        let mut tell = |show: &mut PerfTestObserver, ms, phase, received| {
             let mut interval = Interval::new();
             interval.reset(at, phase);
             at = at + Nanos::from_millis(ms);
             interval.end = at;
+            interval.counters.received = received;
             show.interval(&interval);
         };
-        for ms in [1_000, 1_000, 1_000, 1_000] {
-            tell(&mut show, ms, Phase::Measure);
-        }
         // The end of a phase is told before its last interval is there.
-        show.phase(Phase::Drain, None);
-        tell(&mut show, 200, Phase::Measure);
-        tell(&mut show, 100, Phase::Drain);
-        tell(&mut show, 100, Phase::Drain);
+        for (left, ms) in (0..sends.len()).rev().zip(sends) {
+            if left == 0 {
+                show.phase(Phase::Drain, None);
+            }
+            tell(&mut show, *ms, Phase::Measure, 1);
+        }
+        for (ms, received) in receives {
+            tell(&mut show, *ms, Phase::Drain, *received);
+        }
         show.finish();
         let text = std::fs::read_to_string(&path).unwrap();
         let times = text.lines().skip(1).map(|line| line.split(',').nth(1));
-        assert_eq!(
-            times.collect::<Vec<_>>(),
-            [Some("3.000"), Some("4.200")],
-            "{text}"
-        );
+        times.map(|it| it.unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_left_after_the_last_whole_interval_has_a_line() {
+        let sends = [1_000, 1_000, 1_000, 1_000, 200];
+        let receives = [(100, 1), (100, 1)];
+        assert_eq!(lines(None, &sends, &receives), ["3.000", "4.200"]);
+    }
+
+    #[test]
+    fn lines_go_on_until_the_last_message_is_received() {
+        let receives = [(1_000, 2), (1_000, 0), (1_000, 1), (1_000, 1), (500, 0)];
+        let endless = Some(Nanos(u64::MAX));
+        assert_eq!(lines(endless, &[10], &receives), ["3.010", "4.510"]);
+        assert_eq!(lines(endless, &[10], &receives[..3]), ["3.010"]);
+        // Not beyond the time that the test may take.
+        let limited = Some(Nanos::from_millis(2_000));
+        assert_eq!(lines(limited, &[10], &receives), ["2.010"]);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use experiment::LoadSpec;
 use load::{AmqpDestination, Consumers, Declare, Exchange, QueueHandling, QueueType};
-use session::experiment::LoadSpec;
 
 use super::clients::Agents;
 use super::queues::{self, Kind, Names};

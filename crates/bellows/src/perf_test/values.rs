@@ -187,10 +187,10 @@ fn shown_value(option: &Opt, value: &str) -> String {
     match option.shown() {
         Shown::Whole => value.to_owned(),
         Shown::AsUrl => {
-            let urls = split_urls(value).map(session::redact::url);
+            let urls = split_urls(value).map(web::redact::url);
             urls.collect::<Vec<_>>().join(",")
         }
-        Shown::AsArguments => session::redact::arguments(value),
+        Shown::AsArguments => web::redact::arguments(value),
         Shown::Never => "***".to_owned(),
     }
 }

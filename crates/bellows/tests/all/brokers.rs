@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::folder;
+use experiment::Experiment;
 use session::brokers::managed::{
     Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports,
 };
 use session::brokers::{self, Broker, BrokerError, Fault, Identity, Processes, log};
-use session::{Experiment, NoObserver, RunOptions, RunOutcome, guardian};
+use session::{NoObserver, RunOptions, RunOutcome, guardian};
 
 /// A second managed broker: the embedded one, as a process like any other.
 #[derive(Debug)]

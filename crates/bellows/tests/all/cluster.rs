@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use archive::profile::{FORMATS, Profile};
 use serde_json::Value;
+use stacks::{FORMATS, Profile};
 
 const EXPERIMENT: &str = r#"
 name = "cluster"

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use archive::profile::{FrameKind, Profile};
 use serde_json::Value;
+use stacks::{FrameKind, Profile};
 
 use common::{Ended, Started};
 

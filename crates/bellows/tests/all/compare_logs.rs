@@ -279,7 +279,7 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
         );
         String::from_utf8_lossy(&out.stdout).into_owned()
     };
-    let source = include_str!("../../../archive/tests/all/java_logs/Logs.java");
+    let source = include_str!("../../../archive/src/tests/java_logs/Logs.java");
     std::fs::write(dir.join("Logs.java"), source).expect("a source");
     ran("javac", &["-cp", jar, "-d", ".", "Logs.java"]);
     for (n, factor) in [("1", "1"), ("2", "1.01"), ("3", "1.5"), ("4", "1.51")] {

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use archive::RunReader;
-use archive::profile::Profile;
 use measure::Phase;
 use serde_json::Value;
+use stacks::Profile;
 
 use common::{folder, run};
 

@@ -6,9 +6,9 @@ use crate::common::managed;
 use std::fs;
 use std::path::Path;
 
-use archive::profile::Profile;
 use serde_json::Value;
 use session::brokers::rabbitmq::{Config, RabbitMq};
+use stacks::Profile;
 
 /// What `bellows` prints where it succeeds.
 fn printed(dir: &Path, args: &[&str]) -> String {

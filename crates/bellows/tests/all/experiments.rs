@@ -4,9 +4,9 @@ use crate::common;
 
 use std::path::Path;
 
-use archive::profile::{FORMATS, Frame, Profile};
 use regex::Regex;
 use serde_json::Value;
+use stacks::{FORMATS, Frame, Profile};
 
 /// How far a share of a few seconds on a busy machine may be from the one that was measured at leisure.
 const FACTOR: f64 = 2.0;

@@ -162,7 +162,7 @@ fn fold_writes_the_bytes_of_the_perl_script() {
         &["--event-filter=cycles:u"],
         &["--event-filter=nothing", "--all"],
     ];
-    let known = include_bytes!("../../../archive/src/profile/tests/perf-script.txt");
+    let known = include_bytes!("../../../stacks/src/tests/perf-script.txt");
     for seed in testkit::seeds(60) {
         let text = match seed {
             0 => known.to_vec(),
@@ -274,7 +274,7 @@ fn an_event_of_a_file_is_chosen_as_it_is_called_there() {
 #[test]
 fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     let dir = folder();
-    let text = include_str!("../../../archive/src/profile/tests/perf-script.txt");
+    let text = include_str!("../../../stacks/src/tests/perf-script.txt");
     fs::write(dir.path().join("script.txt"), text).unwrap();
     let plain = fold(dir.path(), &[], "script.txt");
     plain.assert_ok();
@@ -415,7 +415,7 @@ fn a_file_that_nobody_named_harms_no_other() {
 #[test]
 fn the_text_of_perf_makes_tables_and_flame_graphs() {
     let dir = folder();
-    let text = include_str!("../../../archive/src/profile/tests/perf-script.txt");
+    let text = include_str!("../../../stacks/src/tests/perf-script.txt");
     fs::write(dir.path().join("script.txt"), text).unwrap();
     let table = run(dir.path(), &["top", "script.txt", "--limit", "3"]);
     table.assert_ok();

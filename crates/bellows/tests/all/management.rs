@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use archive::Topology;
 use common::{bellows, folder, only_run, run, start};
+use experiment::{BrokerKind, BrokerSpec, Experiment};
 use serde_json::{Value, json};
-use session::experiment::{BrokerKind, BrokerSpec};
-use session::{Experiment, NoObserver, brokers};
+use session::{NoObserver, brokers};
 
 /// Names that somebody chose to break something: JSON, HTML, Erlang's syntax, URLs and terminals.
 const ODD: &str = "q\" \\ /ä€🙂 <b>&amp;%2F {[}] ~p \u{1b}[31m";

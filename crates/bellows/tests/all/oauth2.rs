@@ -3,6 +3,7 @@
 //! then it refuses whose token has expired, and newer ones end the connection.
 
 use crate::common;
+use crate::common::managed;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -13,22 +14,26 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use session::brokers::rabbitmq::{Config, RabbitMq};
 use sha2::{Digest, Sha256};
 
 /// How long a token lives, in seconds.
 const LIFE: u64 = 4;
 const KEY: &[u8] = b"the key that only the endpoint and the broker know";
 
+/// The broker's side: it takes what that key signs, and looks each second whether that is still good.
+const ADVANCED: &str = r#"[{rabbit, [{channel_tick_interval, 1000}]}, {rabbitmq_auth_backend_oauth2, [
+  {resource_server_id, <<"rabbitmq">>},
+  {key_config, [{default_key, <<"test">>}, {signing_keys, #{<<"test">> => {map, #{
+    <<"kty">> => <<"MAC">>, <<"alg">> => <<"HS256">>, <<"use">> => <<"sig">>,
+    <<"value">> => <<"the key that only the endpoint and the broker know">>}}}}]}]}]."#;
+
 const EXPERIMENT: &str = r#"
 name = "tokens"
 [broker]
 plugins = ["rabbitmq_auth_backend_oauth2"]
 config.auth_backends.1 = "rabbit_auth_backend_oauth2"
-advanced = """[{rabbit, [{channel_tick_interval, 1000}]}, {rabbitmq_auth_backend_oauth2, [
-  {resource_server_id, <<"rabbitmq">>},
-  {key_config, [{default_key, <<"test">>}, {signing_keys, #{<<"test">> => {map, #{
-    <<"kty">> => <<"MAC">>, <<"alg">> => <<"HS256">>, <<"use">> => <<"sig">>,
-    <<"value">> => <<"the key that only the endpoint and the broker know">>}}}}]}]}]."""
+advanced = """ADVANCED"""
 oauth2 = { uri = "URI", client-id = "perf", scopes = ["rabbitmq.write:*/*"] }
 
 [phases]
@@ -91,8 +96,12 @@ fn token() -> String {
     format!("{text}.{signature}")
 }
 
-/// A token endpoint that grants so many; refuses the rest. Counts those granted.
-fn endpoint(most: usize) -> (String, Arc<AtomicUsize>) {
+/// The client in a form, and in a header (RFC 6749, 2.3.1).
+const FORM: &str = "client_id=perf&client_secret=s3cret";
+const HEADER: &str = "Basic cGVyZjpzM2NyZXQ=";
+
+/// A token endpoint that grants so many to who says so who he is; refuses the rest. Counts those granted.
+fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let uri = format!("http://{}/token", listener.local_addr().expect("address"));
     let granted = Arc::new(AtomicUsize::new(0));
@@ -100,9 +109,10 @@ fn endpoint(most: usize) -> (String, Arc<AtomicUsize>) {
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let mut reader = BufReader::new(stream);
-            let mut length = 0;
+            let (mut length, mut all) = (0, String::new());
             let mut line = String::new();
             while reader.read_line(&mut line).is_ok_and(|n| n > 2) {
+                all += &line;
                 let lower = line.to_lowercase();
                 if let Some(number) = lower.strip_prefix("content-length:") {
                     length = number.trim().parse().expect("a length");
@@ -111,9 +121,8 @@ fn endpoint(most: usize) -> (String, Arc<AtomicUsize>) {
             }
             let mut form = vec![0; length];
             reader.read_exact(&mut form).expect("the form");
-            let form = String::from_utf8(form).expect("text");
-            let is_known = form.contains("client_id=perf") && form.contains("client_secret=s3cret");
-            let is_granted = is_known && count.load(Ordering::Relaxed) < most;
+            all += &String::from_utf8(form).expect("text");
+            let is_granted = all.contains(client) && count.load(Ordering::Relaxed) < most;
             let (status, body) = if is_granted {
                 count.fetch_add(1, Ordering::Relaxed);
                 (200, json!({"access_token": token(), "expires_in": LIFE}))
@@ -133,7 +142,8 @@ fn endpoint(most: usize) -> (String, Arc<AtomicUsize>) {
 }
 
 fn run(dir: &Path, uri: &str) -> common::Started {
-    std::fs::write(dir.join("tokens.toml"), EXPERIMENT.replace("URI", uri)).expect("file");
+    let text = EXPERIMENT.replace("URI", uri).replace("ADVANCED", ADVANCED);
+    std::fs::write(dir.join("tokens.toml"), text).expect("file");
     let mut command = common::bellows(dir, &["run", "tokens.toml", "--json", "--quiet"]);
     command.env("BELLOWS_OAUTH2_CLIENT_SECRET", "s3cret");
     common::start(command)
@@ -146,9 +156,9 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let (kept, cut) = (common::folder(), common::folder());
-    let (many, granted) = endpoint(usize::MAX);
+    let (many, granted) = endpoint(usize::MAX, FORM);
     // Enough for the start and one renewal.
-    let (few, granted_few) = endpoint(2);
+    let (few, granted_few) = endpoint(2, FORM);
     let (renewed, expired) = (run(kept.path(), &many), run(cut.path(), &few));
 
     let ended = renewed.end();
@@ -175,6 +185,57 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
             }
         }
     }
+}
+
+#[test]
+#[ignore = "a start of its own, and lifetimes of tokens: make prove"]
+fn perf_test_logs_in_with_tokens() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let by_tokens = ("auth_backends.1", "rabbit_auth_backend_oauth2");
+    let config = Config {
+        guard: managed::guard(),
+        plugins: vec!["rabbitmq_auth_backend_oauth2".to_owned()],
+        settings: [by_tokens]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        advanced: Some(ADVANCED.to_owned()),
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let (uri, granted) = endpoint(usize::MAX, HEADER);
+    let url = node.url();
+    let perf_test = |seconds: &str, more: &[&str]| {
+        let usual = [
+            "perf-test",
+            "-h",
+            &url,
+            "-u",
+            "tokens",
+            "-z",
+            seconds,
+            "-r",
+            "200",
+        ];
+        common::run(dir.path(), &[&usual[..], more].concat())
+    };
+    let endpoint = [
+        "-o2uri", &uri, "-o2id", "perf", "-o2sec", "s3cret", "-o2p", "orgId=1",
+    ];
+    let ended = perf_test("10", &endpoint);
+    ended.assert_ok();
+    assert!(ended.stdout.contains("receiving rate avg: "), "{ended:#?}");
+    let lives = granted.load(Ordering::Relaxed);
+    assert!(lives >= 3, "only {lives} tokens in 10 s");
+
+    // Neither the URL's login nor another secret will do.
+    perf_test("1", &[]).assert_error(1, &["ACCESS_REFUSED"]);
+    let wrong = ["-o2uri", &uri, "-o2id", "perf", "-o2sec", "wr0ng"];
+    let ended = perf_test("1", &wrong);
+    ended.assert_error(1, &["no token from", "invalid_client"]);
+    assert!(!ended.stderr.contains("wr0ng"), "{ended:#?}");
 }
 
 #[test]

@@ -4,10 +4,10 @@ use crate::common;
 
 use std::path::Path;
 
-use archive::profile::Profile;
 use archive::{ObserverEffect, RunReader};
 use common::{RUNS, folder, run};
 use serde_json::Value;
+use stacks::Profile;
 
 /// What is taken shortly after sampling was to be switched off, and before it was.
 const LATE: u64 = 60_000_000;

@@ -9,15 +9,15 @@ use std::thread;
 use std::time::Duration;
 
 use common::folder;
+use experiment::Experiment;
 use load::scenario::{Operations, Scenario, Scheduled};
 use load::{
-    Control, Endpoint, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink,
-    Together,
+    Control, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink, Together,
 };
 use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, Slice};
 use report::console::{self, Shape, Style};
 use serde_json::Value;
-use session::{Experiment, MakeScenario, NoObserver, RunOptions};
+use session::{MakeScenario, NoObserver, Occasion, RunOptions};
 
 const fn metric(key: &'static str, kind: MetricKind) -> MetricInfo {
     MetricInfo {
@@ -141,9 +141,9 @@ impl Scenario for Toy {
     }
 }
 
-fn toy(experiment: &Experiment, _: &Endpoint, _: u32) -> Result<Vec<Box<dyn Scenario>>, Error> {
+fn toy(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
     Ok(vec![Box::new(Toy {
-        measure: experiment.phases.measure.0,
+        measure: of.experiment.phases.measure.0,
     })])
 }
 

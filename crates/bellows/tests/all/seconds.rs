@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use archive::RunReader;
-use archive::profile::Profile;
 use serde_json::Value;
+use stacks::Profile;
 
 use common::Ended;
 

@@ -116,6 +116,54 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
 
     let ended = client(dir.path(), &plain, &["--ca", &ca]);
     ended.assert_error(2, &["--ca has no effect without TLS"]);
+    perf_test_does_the_same(dir.path(), &url, [&ca, &cert, &key]);
+}
+
+/// PerfTest's options for TLS, with ours for certificates, and errors that name those.
+fn perf_test_does_the_same(dir: &Path, url: &str, [ca, cert, key]: [&str; 3]) {
+    let perf_test = |url: &str, more: &[&str]| {
+        let usual = ["perf-test", "-h", url, "-u", "perf-test", "-z", "1"];
+        common::run(
+            dir,
+            &[&usual, &["-r", "500", "-f", "mandatory"][..], more].concat(),
+        )
+    };
+    let sends = |ended: &common::Ended| {
+        ended.assert_ok();
+        let average = ended
+            .stdout
+            .lines()
+            .find_map(|line| line.split_once("sending rate avg: "));
+        let rate = average.and_then(|(_, rate)| rate.split(' ').next()?.parse::<u32>().ok());
+        assert!(rate.is_some_and(|rate| rate > 100), "{ended:#?}");
+    };
+    let nobody = url.replace("guest:guest@", "nobody:wrong@");
+    let by_name = ["-se", "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key];
+    sends(&perf_test(url, &["--tls-ca", ca]));
+    sends(&perf_test(
+        url,
+        &["--tls-ca", ca, "-sni", "localhost", "-sst", "5"],
+    ));
+    sends(&perf_test(&nobody, &by_name));
+    let ended = perf_test(url, &["--tls-insecure"]);
+    sends(&ended);
+    assert!(
+        ended.stderr.contains("--tls-insecure: the broker's"),
+        "{ended:#?}"
+    );
+
+    let ended = perf_test(url, &[]);
+    ended.assert_error(1, &["issued by nobody who is trusted here"]);
+    assert!(
+        ended.stderr.contains("--tls-ca FILE") && ended.stderr.contains("--tls-insecure"),
+        "{ended:#?}"
+    );
+    let ended = perf_test(url, &["--tls-ca", ca, "-sni", "other.example"]);
+    ended.assert_error(1, &["not for \"other.example\" but for"]);
+    let ended = perf_test(url, &["-udsc", "--tls-ca", ca]);
+    ended.assert_error(2, &["use-default-ssl-context"]);
+    let ended = perf_test(&url.replace("amqps", "amqp"), &["--tls-ca", ca]);
+    ended.assert_error(2, &["--tls-ca has no effect without TLS"]);
 }
 
 /// `bellows broker` with certificates of its own, used by a client that trusts no other.

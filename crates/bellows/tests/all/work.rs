@@ -6,8 +6,8 @@ use crate::common::managed;
 use std::fs;
 use std::path::Path;
 
-use archive::profile::{ErlangProcess, Profile};
 use serde_json::Value;
+use stacks::{ErlangProcess, Profile};
 
 #[test]
 fn the_work_of_two_queues_is_told_apart() {

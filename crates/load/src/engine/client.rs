@@ -21,7 +21,7 @@ use super::report::Undelivered;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::node::{Node, Nodes};
 use crate::protocol::{Connection, Driver, Input, Sender};
-use crate::{Environment, Error, Silence, failure};
+use crate::{Environment, Error, failure};
 
 /// A client reads nothing more while the answers to what it has read take this much, beside what its
 /// producers may write at once: acknowledgements would pile up.
@@ -89,12 +89,16 @@ pub(crate) struct Client<C, E: Environment> {
     early: Option<EarlyDelivery>,
     /// The broker asked for no more messages.
     withheld: bool,
+    /// The broker has answered a message twice, which is told.
+    repeats: bool,
     /// The last fence that was put up on all its channels; 0 for none on this connection.
     fenced: u64,
     /// In the worker's queue already.
     pub(crate) queued: bool,
     /// When the worker's timer will call it.
     pub(crate) timed: Option<Time>,
+    /// Since when the broker has given no credit, and whether that is told.
+    without_credit: Option<(Time, bool)>,
     /// What its producers wait for, and how far their time is accounted for.
     waiting: Option<(Wait, Time)>,
     /// The common start has come, whatever state its connection was in.
@@ -146,10 +150,12 @@ impl<C: Connection, E: Environment> Client<C, E> {
             unread_above: UNREAD_ABOVE,
             early: None,
             withheld: false,
+            repeats: false,
             fenced: 0,
             queued: false,
             timed: None,
             has_begun: false,
+            without_credit: None,
             waiting: None,
             due: None,
             heard: now,
@@ -272,14 +278,16 @@ impl<C: Connection, E: Environment> Client<C, E> {
     fn listen(&mut self, context: &mut Context<'_, E>) -> Result<(), Error> {
         let before = context.tally.handled;
         let silence = self.silence(context.tally.last_now);
+        if silence.is_some() {
+            self.take_oldest_answered();
+        }
         self.read(context)?;
         if context.tally.handled != before {
             self.heard = context.tally.last_now;
             if let Some(silence) = silence {
-                let drain_at = context.shared.boundaries().drain_at;
-                let until = self.heard;
-                self.tell_silence(Silence { until, ..silence }, drain_at, context.tally);
+                self.answered_after(silence, context);
             }
+            context.tally.hears(self.heard);
         }
         Ok(())
     }

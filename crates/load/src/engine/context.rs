@@ -6,12 +6,13 @@ use measure::{Nanos, Phase, Time};
 
 use super::ledger::ThreadLedger;
 use super::series::Series;
-use super::silence::Silences;
+use super::silence::{SHORTEST, Silences};
 use crate::protocol::Reply;
 use crate::{Environment, RunEvent};
 
 use super::report::Report;
 use super::shared::{Activity, ProgressTotals, Shared};
+use crate::report::Silence;
 use crate::thread_time::Spent;
 
 /// What all clients of a thread work with.
@@ -38,6 +39,9 @@ pub(crate) struct Tally {
     pub(crate) activity: Activity,
     /// Confirms and deliveries.
     pub(crate) handled: u64,
+    /// When the last of them came, and the last long time before without any.
+    heard: Time,
+    quiet: (Time, Time),
     /// Of the last confirm or delivery.
     pub(crate) latency: Nanos,
     /// The clock's last reading.
@@ -54,6 +58,26 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Confirms or deliveries came.
+    pub(crate) fn hears(&mut self, now: Time) {
+        if now.since(self.heard) >= SHORTEST {
+            self.quiet = (self.heard, now);
+        }
+        self.heard = now;
+    }
+
+    /// Whether others were answered while a client was silent: for most of that time, not only when all fell silent or were
+    /// answered again.
+    pub(crate) fn others_answered(&self, silence: &Silence) -> bool {
+        let Silence { from, until, .. } = *silence;
+        let (since, back) = match until.since(self.heard) >= SHORTEST {
+            true => (self.heard, until),
+            false => self.quiet,
+        };
+        let quiet = back.min(until).since(since.max(from));
+        Nanos(quiet.0 * 2) < until.since(from)
+    }
+
     /// Tells of the silences that are over, or of all at the end.
     pub(crate) fn tell_silences(&mut self, end: bool, reports: &SyncSender<Report>) {
         let over = self.silences.take(self.last_now, self.handled, end);
@@ -102,5 +126,37 @@ impl<E: Environment> Context<'_, E> {
     pub(super) fn tell(&self, report: Report) {
         // What does not fit is dropped: reports of this kind only inform.
         let _ = self.reports.try_send(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_answered_in_a_silence_and_not_at_its_ends() {
+        let ms = |at: u64| Time(at * 1_000_000);
+        let silence = Silence {
+            from: ms(2_000),
+            until: ms(3_500),
+            ..Silence::default()
+        };
+        let told = |heard: &[u64]| {
+            let mut tally = Tally::default();
+            heard.iter().for_each(|at| tally.hears(ms(*at)));
+            tally.others_answered(&silence)
+        };
+        // All are silent: what was on its way comes a moment later, and another is the first to be answered again.
+        assert!(!told(&[1_990, 2_001]));
+        assert!(!told(&[1_990, 2_001, 3_500]));
+        assert!(!told(&[1_990, 2_001, 3_499, 3_500]));
+        assert!(!told(&[]));
+        // Others are answered all the time, now and then, or for most of it.
+        let all: Vec<u64> = (1_990..3_501).step_by(10).collect();
+        assert!(told(&all));
+        assert!(told(&[1_990, 2_500, 3_000, 3_499]));
+        assert!(told(&[
+            1_990, 2_090, 2_190, 2_290, 2_390, 2_490, 2_590, 2_690, 2_790, 2_889, 2_989, 3_500
+        ]));
     }
 }

@@ -98,6 +98,8 @@ pub(crate) enum SendState {
     Until(Time),
     /// The in-flight budget is used up.
     Full,
+    /// The broker takes no more for now.
+    NoCredit,
     /// Its share of the message count is sent, its schedule has ended, the answer that it waits
     /// for has not come, or the load has not begun.
     Idle,
@@ -111,6 +113,7 @@ impl SendState {
             (Self::Until(a), Self::Until(b)) => Self::Until(a.min(b)),
             (Self::Until(due), _) | (_, Self::Until(due)) => Self::Until(due),
             (Self::Full, _) | (_, Self::Full) => Self::Full,
+            (Self::NoCredit, _) | (_, Self::NoCredit) => Self::NoCredit,
             (Self::Idle, Self::Idle) => Self::Idle,
         }
     }
@@ -316,7 +319,7 @@ impl Producer {
         if left == 0 {
             return (0, SendState::Idle);
         }
-        let room = self.room().min(sender.credit());
+        let room = self.room();
         if room == 0 {
             if !self.blocked {
                 self.blocked = true;
@@ -324,9 +327,13 @@ impl Producer {
             }
             return (0, SendState::Full);
         }
+        let credit = sender.credit();
+        if credit == 0 {
+            return (0, SendState::NoCredit);
+        }
         let free = BATCH_BYTES.saturating_sub(sender.pending());
         let batch = (free / sender.message_wire_len().0.max(1)).max(1) as u64;
-        (left.min(room).min(batch), SendState::More)
+        (left.min(room).min(credit).min(batch), SendState::More)
     }
 
     /// Unthrottled, `t_i = s_i`.
@@ -399,7 +406,7 @@ impl Producer {
             return SendState::Until(due);
         }
         if sender.credit() == 0 {
-            return SendState::Full;
+            return SendState::NoCredit;
         }
         self.send_due::<true>(due, now, sender, interval);
         SendState::Idle
@@ -547,9 +554,15 @@ impl Producer {
         self.window.as_ref().map_or(0, Window::open)
     }
 
-    /// When the oldest of them was sent.
-    pub(crate) fn oldest(&self) -> Option<Time> {
-        self.window.as_ref()?.oldest()
+    /// Those of them that do not hang, and when the first was sent: [`Window::waiting`].
+    pub(crate) fn waiting(&self, before: Time) -> (u64, Option<Time>) {
+        let window = self.window.as_ref();
+        window.map_or((0, None), |window| window.waiting(before))
+    }
+
+    /// When the oldest message was sent that was answered since the last call.
+    pub(crate) fn take_oldest_answered(&mut self) -> Option<Time> {
+        Some(self.window.as_mut()?.take_oldest_answered())
     }
 
     /// Messages without an answer, also those that will never have one.

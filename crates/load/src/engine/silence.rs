@@ -24,6 +24,8 @@ pub(crate) struct CutOff {
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
     clients: Option<Silence>,
+    /// Others were answered in the silence of the first of them.
+    beside_others: bool,
     /// What the clients that fell silent together have in common.
     common: (Time, Time),
     /// Clients that fell silent apart from those, before.
@@ -40,22 +42,34 @@ pub(crate) struct Silences {
 }
 
 impl Silences {
+    /// Whether clients fell silent, and not one message hangs while others are answered.
+    fn is_shown(&self) -> bool {
+        let several = |it: Silence| it.in_flight + it.unsent > 1;
+        !self.beside_others || self.clients.is_some_and(several)
+    }
+
     /// A client hears something again, or never will.
-    #[cold]
     pub(crate) fn end(&mut self, silence: Silence) {
+        self.end_beside(silence, false);
+    }
+
+    /// The same, where others may have been answered meanwhile.
+    #[cold]
+    pub(crate) fn end_beside(&mut self, silence: Silence, others: bool) {
         let Silence { from, until, .. } = silence;
         let (latest, earliest) = (from.max(self.common.0), until.min(self.common.1));
         let shorter = until.since(from).min(self.common.1.since(self.common.0));
         // Many that are silent for a moment, one after the other, are no long silence.
         if self.clients.is_some() && Nanos(earliest.since(latest).0 * 2) < shorter {
-            self.before = self.clients.take();
+            let is_shown = self.is_shown();
+            self.before = self.clients.take().filter(|_| is_shown);
         }
         self.common = match self.clients {
             Some(_) => (latest, earliest),
             None => (from, until),
         };
         let Some(all) = &mut self.clients else {
-            self.clients = Some(silence);
+            (self.clients, self.beside_others) = (Some(silence), others);
             return;
         };
         all.from = all.from.min(from);
@@ -134,7 +148,8 @@ impl Silences {
             ..own
         });
         let over = |all: &mut Silence| end || now.since(all.until) >= SHORTEST;
-        let together = self.clients.take_if(over);
+        let is_shown = self.is_shown();
+        let together = self.clients.take_if(over).filter(|_| is_shown);
         [own, self.away.take(), self.before.take(), together]
     }
 }
@@ -171,6 +186,37 @@ mod tests {
         let both = silence(90, 510, 2, 7);
         assert_eq!(told(&mut silences, 610, 9, false), [both]);
         assert_eq!(told(&mut silences, 900, 9, true), [], "once");
+    }
+
+    #[test]
+    fn one_message_that_hangs_while_others_are_answered_is_no_silence() {
+        let alone = |others| {
+            let mut silences = Silences::default();
+            let one = Silence {
+                unsent: 0,
+                ..silence(100, 500, 1, 1)
+            };
+            silences.end_beside(one, others);
+            (silences, one)
+        };
+        let (mut silences, one) = alone(false);
+        assert_eq!(told(&mut silences, 600, 9, false), [one]);
+        let (mut silences, _) = alone(true);
+        assert_eq!(told(&mut silences, 600, 9, false), []);
+        // Nor before a later one.
+        let (mut silences, _) = alone(true);
+        silences.end(silence(505, 900, 1, 3));
+        let later = silence(505, 900, 1, 3);
+        assert_eq!(told(&mut silences, 1_000, 9, false), [later]);
+        // Two clients that have one each show it, whoever else is answered.
+        let (mut silences, one) = alone(true);
+        silences.end_beside(one, true);
+        let both = Silence {
+            connections: 2,
+            in_flight: 2,
+            ..one
+        };
+        assert_eq!(told(&mut silences, 600, 9, false), [both]);
     }
 
     /// Ten clients, each with one message in flight, at a broker that answers after 150 ms.

@@ -19,9 +19,8 @@ pub struct Subscription {
     pub name: String,
     /// The queues survive a restart of the broker; otherwise they go with their last consumer.
     pub durable: bool,
-    /// This many subscriptions of each topic, each with all of
-    /// [`crate::Consumers::per_destination`], who share its messages; 0 gives every consumer a
-    /// subscription of its own.
+    /// This many subscriptions of each topic, each with all of the topic's consumers, who share its
+    /// messages; 0 gives every consumer a subscription of its own.
     pub shared: usize,
 }
 

@@ -10,6 +10,7 @@
 //! | `omission` | the proof that no latency is left out, with the real clock, timer and sockets |
 //! | `tls`, `tls_records` | TLS handshakes and records |
 //! | `waits` | buffers of the kernel that are full, threads that have nothing to do |
+//! | `amqp10` | the broker is a script between sockets |
 //! | `allocations` | the memory of event loops at full speed on sockets |
 //! | `names`, `sources` | name servers, addresses of this machine |
 //! | `churn`, `idle`, `probe`, `beside` | other scenarios than messages, which have event loops of their own |
@@ -17,6 +18,7 @@
 //! | `stops` | stops from other threads |
 
 mod allocations;
+mod amqp10;
 mod beside;
 mod churn;
 mod common;

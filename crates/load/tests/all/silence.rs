@@ -489,3 +489,103 @@ fn a_silence_delays_what_was_due_on_its_own_connections() {
     let played = world::play(&seeds, |seed| TwoRates::random(seed).problem(seed));
     played.assert_right("--test all silence::a_silence_delays");
 }
+
+/// A producer of a few messages a second, of which some are never answered, an early one in any case. For a while the
+/// broker says nothing at all.
+#[derive(Clone, Debug)]
+struct Sparse {
+    rate: f64,
+    hanging: Vec<u64>,
+    after: Nanos,
+    length: Nanos,
+    pace: Pace,
+}
+
+/// When messages came, and when they were answered, where they were.
+type Answers = Arc<Mutex<Vec<(Time, Option<Time>)>>>;
+
+impl Sparse {
+    fn random(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        let rate = random.of(&[2.0, 5.0, 9.0]);
+        let last = (rate * 3.0) as u64;
+        Self {
+            rate,
+            hanging: vec![2, 1 + random.below(last), last - random.below(3)],
+            after: ms(500 + random.below(1_500)),
+            length: random.of(&[Nanos::ZERO, ms(300), ms(800)]),
+            pace: Pace::random(random),
+        }
+    }
+
+    fn serve(&self, answers: Answers) -> Box<dyn Serve> {
+        let (scene, mut first) = (self.clone(), None::<Time>);
+        Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
+            let mut answers = answers.lock().expect("answers");
+            for asked in asked {
+                match asked {
+                    Asked::Method(channel, method) => peer.answer(channel, method),
+                    Asked::Publish(_) => {
+                        first.get_or_insert(now);
+                        answers.push((now, None));
+                    }
+                    Asked::Gone | Asked::Ack { .. } => {}
+                }
+            }
+            let since = first.map_or(Nanos::ZERO, |at| now.since(at));
+            let end = Nanos(scene.after.0 + scene.length.0);
+            if since < scene.after || since >= end {
+                for (tag, (_, answer)) in (1..).zip(answers.iter_mut()) {
+                    if answer.is_none() && !scene.hanging.contains(&tag) {
+                        *answer = Some(now);
+                        peer.server.confirm(1, tag, false);
+                    }
+                }
+            }
+            Some(ms(1))
+        })
+    }
+
+    /// One for what waited through the broker's silence, and one where the last two or more hang.
+    fn problem(&self, seed: u64) -> Option<String> {
+        let world = World::new(seed, self.pace);
+        let answers = Answers::default();
+        let (scene, seen) = (self.clone(), Arc::clone(&answers));
+        let address = world.peer(beating(0), move |number| match number {
+            0 => polite(),
+            _ => scene.serve(Arc::clone(&seen)),
+        });
+        let mut plan = plan(address, 3_000);
+        let group = &mut plan.groups[0];
+        group.consumers.per_destination = 0;
+        group.producers.per_destination = 1;
+        group.producers.arrivals = Rate::per_second(self.rate).expect("a rate").into();
+        group.producers.max_pending = 20;
+        let (outcome, told) = world.run(&plan, |_, _| ());
+        let outcome = outcome.expect("the load starts");
+        let answers = answers.lock().expect("answers").clone();
+        let waited = |least: Nanos| {
+            let waits = answers.iter();
+            waits
+                .filter(move |(at, answer)| answer.is_some_and(|answer| answer.since(*at) >= least))
+        };
+        let hang_last = answers
+            .iter()
+            .rev()
+            .take_while(|(_, answer)| answer.is_none());
+        let at_end = u64::from(hang_last.count() > 1);
+        let [least, most] = [ms(150), ms(60)].map(|it| at_end + u64::from(waited(it).count() > 0));
+        let silences = told.silences();
+        let is_right = outcome.error.is_none()
+            && (least..=most).contains(&(silences.len() as u64))
+            && silences.iter().all(|it| !it.is_own && it.in_flight <= 8);
+        (!is_right).then(|| format!("{self:?}: {silences:?}, {answers:?}"))
+    }
+}
+
+#[test]
+fn messages_that_hang_beside_few_others_are_no_silence() {
+    let seeds: Vec<u64> = testkit::seeds(300).collect();
+    let played = world::play(&seeds, |seed| Sparse::random(seed).problem(seed));
+    played.assert_right("--test all silence::messages_that_hang");
+}

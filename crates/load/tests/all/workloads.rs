@@ -434,7 +434,7 @@ fn a_load_that_is_refused_empties_nothing() {
     assert_eq!(run(&plan(emptied)).totals.received, 50);
 }
 
-#[path = "../../../broker/tests/all/common/mod.rs"]
+#[path = "../../../broker/src/tests/peer.rs"]
 #[allow(dead_code, reason = "every test file uses a part of it")]
 mod raw;
 

@@ -1,7 +1,7 @@
 //! Samples that weigh what is held at the end of a part.
 
-use archive::profile::Sample;
 use measure::Time;
+use stacks::Sample;
 
 use super::{Converter, Taken};
 use crate::unwind::Stack;

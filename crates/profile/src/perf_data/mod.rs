@@ -18,7 +18,7 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-use archive::profile::{Format, Reader};
+use stacks::{Format, Reader};
 
 /// How a file begins.
 const MAGIC: &[u8] = b"PERFILE2";

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use archive::profile::{Frame, FrameKind};
 use linux::maps::Mapping;
 use perf_event_open_sys::bindings as b;
+use stacks::{Frame, FrameKind};
 
 use super::header::text;
 use crate::mappings::Mappings;

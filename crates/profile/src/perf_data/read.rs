@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use archive::profile::{
-    Builder, Input, Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding, is_root_function,
-};
 use measure::Time;
 use perf_event_open_sys::bindings as b;
+use stacks::{
+    Builder, Input, Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding, is_root_function,
+};
 
 use super::attribute::RecordedSample;
 use super::frame_cache::FrameCache;
@@ -214,7 +214,7 @@ impl<'h> Reader<'h> {
             path.extend_from_slice(frames);
         }
         if path.is_empty() {
-            path.push(self.builder.frame(&archive::profile::Frame::unknown("")));
+            path.push(self.builder.frame(&stacks::Frame::unknown("")));
         }
         let frames = &self.builder.profile.frames;
         let is_root = |frame: &u32| {

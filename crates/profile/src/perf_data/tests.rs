@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use archive::profile::{FirstField, FrameKind, Input, Profile, Unwinding};
 use perf_event_open_sys::bindings as b;
+use stacks::{FirstField, FrameKind, Input, Profile, Unwinding};
 use testkit::Random;
 
 use super::PERF_DATA;

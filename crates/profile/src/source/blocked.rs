@@ -252,14 +252,15 @@ impl Pairs {
         }
         let short = (self.short > 0).then(|| {
             format!(
-                "{} blocked times shorter than {} are left out, {} together",
-                self.short,
+                "{} shorter than {} left out, {} together",
+                measure::counted(self.short, "blocked time"),
                 Nanos(self.least),
                 Nanos(self.short_ns)
             )
         });
         let endless = (self.endless > 0)
-            .then(|| format!("of {} blocked times the end was lost", self.endless));
+            .then(|| measure::counted(self.endless, "blocked time"))
+            .map(|it| format!("the end of {it} was lost"));
         let parts: Vec<String> = short.into_iter().chain(endless).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
-use archive::profile::{Frame, FrameKind};
+use stacks::{Frame, FrameKind};
 
 use super::table::{Binding, Builder, Table};
 

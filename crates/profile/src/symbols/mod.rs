@@ -21,10 +21,10 @@ mod table;
 
 use std::borrow::Cow;
 
-use archive::profile::{Builds, Frame, FrameKind, SourceLine};
 use linux::Status;
 use linux::maps;
 use measure::Time;
+use stacks::{Builds, Frame, FrameKind, SourceLine};
 
 pub(crate) use self::bias::CodeSegments;
 pub(crate) use self::elf::{defined, exported};

@@ -1,9 +1,9 @@
 //! Names for the addresses of processes that somebody has recorded, and that may have ended since: from the files
 //! of this machine, and from the maps that compilers have left in `/tmp`.
 
-use archive::profile::{Frame, FrameKind};
 use linux::maps::Mapping;
 use measure::Time;
+use stacks::{Frame, FrameKind};
 
 use super::elf;
 use super::jit::JitMap;

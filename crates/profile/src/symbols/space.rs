@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use archive::profile::{Builds, Frame, FrameKind};
 use linux::maps::{self, Mapping};
 use measure::Time;
+use stacks::{Builds, Frame, FrameKind};
 
 use super::Function;
 use super::elf::ElfSymbols;
@@ -209,7 +209,7 @@ impl AddressSpace {
         let (frame, place) = match (self.jit.find(ip, at), found) {
             (Some(name), _) => {
                 let name = match self.jit_kind {
-                    FrameKind::Java => archive::profile::java_method(name),
+                    FrameKind::Java => stacks::java_method(name),
                     _ => name.to_owned(),
                 };
                 let line = self.jit.line(ip, caller, at);

@@ -1,6 +1,6 @@
 //! A sorted table from addresses to names.
 
-use archive::profile::Frame;
+use stacks::Frame;
 
 use super::name;
 

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use archive::profile::Unwinding;
 use linux::{maps, processes, threads};
 use perf_event_open_sys::bindings::perf_event_attr;
+use stacks::Unwinding;
 
 use super::erlang::Code;
 use super::native::{End, NativeUnwinder};

@@ -1,9 +1,9 @@
 //! Unwinding by frame pointers, which the kernel does while it takes the sample: right wherever code
 //! keeps them.
 
-use archive::profile::Unwinding;
 use linux::machine;
 use perf_event_open_sys::bindings::perf_event_attr;
+use stacks::Unwinding;
 
 use super::{Stack, Unwinder};
 use crate::record::SampleRecord;

@@ -14,8 +14,8 @@ mod native;
 
 use std::sync::Arc;
 
-use archive::profile::Unwinding;
 use perf_event_open_sys::bindings::perf_event_attr;
+use stacks::Unwinding;
 
 use crate::beam::ProcessId;
 use crate::record::{Address, SampleRecord};

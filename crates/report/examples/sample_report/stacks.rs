@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use archive::profile::{
+use stacks::{
     ErlangProcess, EventKind, Footer, Frame, FrameKind, ProfileHeader, Sample, SourceLine,
     StacksWriter, Unwinding,
 };

@@ -1,6 +1,6 @@
 //! The table of what the time of a profile went into.
 
-use archive::profile::Profile;
+use stacks::Profile;
 
 use super::known::notes;
 use super::table::{Align, Table};

@@ -207,6 +207,14 @@ mod tests {
         let words: Vec<&str> = shown.split_whitespace().collect();
         let told = "A against itself, 2 pairs: nothing is called changed, and of fewer than 5 pairs nothing ever is ";
         assert!(words.join(" ").starts_with(told), "{shown}");
+        few.is_aa = false;
+        few.figures.push(row("y", Decision::Undecided, 0.2));
+        few.figures[1].interval = (-0.9999, 5_000.0);
+        let shown = text(&few);
+        let told = "cannot tell whether anything changed: fewer than 5 runs of each side cannot prove a change";
+        assert!(shown.replace('\n', " ").starts_with(told), "{shown}");
+        let interval = change_and_interval(&few.figures[1]).1;
+        assert_eq!(interval, "cannot tell");
         few.figures[0].change = -0.5;
         assert_eq!(seen(shows_from(&few.figures[0])), "cannot tell");
         // A fall cannot be of 806 %.

@@ -4,8 +4,8 @@ use archive::{ComparedFunctions, CostChange, FunctionChange};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::text::comparison::CANNOT_TELL;
-use crate::text::functions::{signed_time, time};
+use crate::numbers::CANNOT_TELL;
+use crate::text::functions::{cost_interval, signed_time, time};
 
 /// Rows of the table.
 const MOST_ROWS: usize = 15;
@@ -72,11 +72,7 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
         time(own.a),
         time(own.b),
         marked(own),
-        format!(
-            "{} to {}",
-            signed_time(own.interval.0),
-            signed_time(own.interval.1)
-        ),
+        cost_interval(own),
         total.map(marked).unwrap_or_default(),
         own.visible.map_or_else(|| CANNOT_TELL.to_owned(), time),
     ]
@@ -148,6 +144,8 @@ mod tests {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(!shown.contains('\u{1b}'), "{shown}");
+        // Runs that are too few to show a change have no interval that says anything.
+        assert!(!shown.contains(" ns to "), "{shown}");
         let narrow = Style {
             columns: 80,
             ..Style::PLAIN

@@ -191,7 +191,7 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         .collect()
 }
 
-fn notes_of(profile: &archive::profile::Profile) -> Vec<String> {
+fn notes_of(profile: &stacks::Profile) -> Vec<String> {
     notes(profile).collect()
 }
 
@@ -204,8 +204,10 @@ fn smallest(table: &DifferenceTable<'_>) -> String {
             format!("{points:.2} points at a share of {:.0} %", it.share * 100.0)
         })
         .collect();
+    let sides = [&table.a, &table.b].map(|it| it.profile.total_weight());
     match told.as_slice() {
-        [] => "One side is empty, so that nothing can be told".to_owned(),
+        [] if sides.contains(&0) => "One side is empty, so that nothing can be told".to_owned(),
+        [] => "So few samples cannot tell whether a share of 1 % or of 10 % changed".to_owned(),
         told => format!(
             "The smallest change that these samples can tell: {}; how far runs differ, `--repeat` tells",
             told.join(", ")

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use archive::profile::{FunctionCount, Profile, ProfileHeader, WaitBy, WorkBy};
-use archive::{FunctionShare, ProfileSummary};
 use serde::Serialize;
+use stacks::{
+    FunctionCount, FunctionShare, Profile, ProfileHeader, ProfileSummary, WaitBy, WorkBy,
+};
 
 use super::known::{self, notes};
 use super::table::{Align, Table};

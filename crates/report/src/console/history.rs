@@ -156,8 +156,9 @@ fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
         let marks = (0..groups.len()).map(|at| if places.contains(&at) { '^' } else { ' ' });
         lines.push(indent.clone() + marks.collect::<String>().trim_end());
     }
-    for (number, change) in figure_of.changes.iter().enumerate() {
-        let text = told(of, figure_of, number, change);
+    let changes = figure_of.changes.iter().enumerate();
+    let changes = changes.map(|(number, change)| told(of, figure_of, number, change));
+    for text in changes.chain(apart(of, figure_of)) {
         let wrapped = wrap(&sanitise(&text), room);
         lines.extend(wrapped.iter().map(|line| format!("{indent}{line}")));
     }
@@ -202,6 +203,37 @@ fn bar(group: &[Option<f64>], low: f64, high: f64) -> char {
     };
     let place = (share.clamp(0.0, 1.0) * (BARS.len() - 1) as f64).round() as usize;
     BARS.get(place).copied().unwrap_or(' ')
+}
+
+/// That runs lie far from the others, where that is not proven to be a change.
+fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
+    let (first, last) = (figure_of.apart.first()?, figure_of.apart.last()?);
+    let (far, near): (Vec<_>, Vec<_>) = (figure_of.values.iter().enumerate())
+        .filter_map(|(run, value)| Some((run, (*value)?)))
+        .partition(|(run, _)| figure_of.apart.contains(run));
+    let reach = |of: Vec<(usize, f64)>| {
+        let values = of.into_iter().map(|it| it.1);
+        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
+            (low.min(it), high.max(it))
+        });
+        range(figure(low, figure_of.unit), &figure(high, figure_of.unit))
+    };
+    let id = |run: usize| of.runs.get(run).map_or("", |it| it.id.as_str());
+    let place = match first == last {
+        true => id(*first).to_owned(),
+        false => format!("from {} to {}", id(*first), id(*last)),
+    };
+    let runs = counted(figure_of.apart.len() as u64, "run");
+    let verb = if first == last { "lies" } else { "lie" };
+    let more = figure_of.runs_for_apart.map(|needed| {
+        format!("; that it is a change which went back, {needed} runs or more can show")
+    });
+    Some(format!(
+        "{runs}, {place}, {verb} apart: {}, the others {}{}",
+        reach(far),
+        reach(near),
+        more.unwrap_or_default()
+    ))
 }
 
 fn told(of: &History, figure_of: &HistoryFigure, number: usize, change: &HistoryChange) -> String {
@@ -284,6 +316,7 @@ mod tests {
                         p: 0.001,
                         worse: true,
                     }],
+                    ..HistoryFigure::default()
                 },
                 HistoryFigure {
                     name: "broker cpu".to_owned(),
@@ -368,6 +401,25 @@ mod tests {
         of.debug_build = true;
         let told = first(&of, "caution").expect("a caution");
         assert!(told.contains("runs of a debug build of bellows"), "{told}");
+    }
+
+    #[test]
+    fn runs_that_lie_apart_without_a_change_are_told() {
+        let mut of = of(12);
+        let figure = &mut of.figures[1];
+        figure.values[4..8].fill(Some(9.0));
+        (figure.apart, figure.runs_for_apart) = (vec![4, 5, 6, 7], Some(13));
+        let text = |of: &History| {
+            let text = history(of, Style::PLAIN);
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, lie apart: 9 ns, the others 5 ns; \
+                    that it is a change which went back, 13 runs or more can show";
+        assert!(text(&of).contains(told), "{}", text(&of));
+        let figure = &mut of.figures[1];
+        (figure.apart, figure.runs_for_apart) = (vec![4], None);
+        let told = "1 run, 2026-11-21T00-12-33Z-x-0004, lies apart: 9 ns, the others";
+        assert!(text(&of).contains(told), "{}", text(&of));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What is known of patterns in a profile's stacks.
 
-use archive::PatternShare;
-use archive::profile::Profile;
+use stacks::{PatternShare, Profile};
 
 use super::text::{Style, sanitise, wrap};
 use crate::text;

@@ -172,7 +172,14 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         }
         // The other nodes of a cluster go on confirming.
         if watched && fault.failed.is_none() && summary.nodes.is_empty() {
-            parts.push(format!("first confirm {}", after(fault.first_confirm_s)));
+            let first = match summary.items() {
+                "messages" => "first confirm".to_owned(),
+                items => format!(
+                    "first {} that ended in order",
+                    items.strip_suffix('s').unwrap_or(items)
+                ),
+            };
+            parts.push(format!("{first} {}", after(fault.first_confirm_s)));
             parts.push(format!("backlog gone {}", after(fault.backlog_gone_s)));
         }
         let late = fault.late_s.map(|late| format!(", {late:.1} s late"));
@@ -290,6 +297,13 @@ mod tests {
         // Alone it is all that confirms.
         summary.nodes.clear();
         let alone = format!("{back}, first confirm not seen, backlog gone not seen");
+        assert_eq!(said(&summary), alone);
+        let cycles = archive::ScenarioSummary {
+            unit: "cycles".into(),
+            ..archive::ScenarioSummary::default()
+        };
+        summary.insert("churn", cycles);
+        let alone = alone.replace("first confirm", "first cycle that ended in order");
         assert_eq!(said(&summary), alone);
     }
 }

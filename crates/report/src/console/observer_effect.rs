@@ -32,7 +32,7 @@ pub fn observer_table(of: &ObserverTable, style: Style) -> String {
     let pairs = effects().map(|effect| effect.pairs);
     let (fewest, most) = (pairs.clone().min(), pairs.max());
     let pairs = match (fewest, most) {
-        (Some(fewest), Some(most)) if fewest == most => format!("{most} pairs"),
+        (Some(fewest), Some(most)) if fewest == most => measure::counted(most.into(), "pair"),
         (Some(fewest), Some(most)) => format!("{fewest} to {most} pairs"),
         _ => "no pairs".to_owned(),
     };

@@ -1,7 +1,7 @@
 //! What scrapes cost, and what they selected.
 
 use archive::ScrapedPage;
-use measure::{LatencySummary, count};
+use measure::{LatencySummary, count, counted};
 
 use super::table::{Align, FOOTNOTE, Table};
 use super::text::{Style, sanitise, wrap};
@@ -98,9 +98,9 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     for row in rows {
         if row.not_sent > 0 {
             say(&format!(
-                "{}: {} were due and not sent: the pages before took longer than the time between two",
+                "{}: {} due and not sent: the pages before took longer than the time between two",
                 row.name,
-                count(row.not_sent)
+                counted(row.not_sent, "request")
             ));
         }
         if let Some(largest) = largest(row.page_bytes, row.page_bytes_max) {

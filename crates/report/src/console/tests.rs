@@ -9,13 +9,14 @@ mod scenario;
 mod verdict;
 mod warnings;
 
-use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
 use archive::{
-    BrokerSummary, FunctionShare, PerMessage, PhaseSpan, ProcessUsage, ProfileSummary, Rss,
-    RunRecord, RunState, RunSummary, SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier,
-    Warning, WarningCode,
+    BrokerSummary, PerMessage, PhaseSpan, ProcessUsage, Rss, RunRecord, RunState, RunSummary,
+    SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning, WarningCode,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
+use stacks::{
+    Frame, FrameKind, FunctionShare, Profile, ProfileSummary, Sample, StackNode, Unwinding,
+};
 
 use super::{live_table::LiveTable, text::width, *};
 

@@ -1,6 +1,6 @@
 //! The table of whose work a node does.
 
-use archive::profile::{Profile, Work, WorkBy, WorkKind};
+use stacks::{Profile, Work, WorkBy, WorkKind};
 
 use super::known::notes;
 use super::table::{Align, Table};
@@ -63,7 +63,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
     let guessed = from_stacks(rows);
     if guessed > 0 {
         let text = format!(
-            "{} of them are known by their stacks alone: the node was not asked, or they had ended",
+            "known by their stacks alone, because the node was not asked or they had ended: {}",
             count(guessed as u64)
         );
         lines.extend(
@@ -110,7 +110,7 @@ fn together(others: &[Work]) -> Option<Work> {
 
 #[cfg(test)]
 mod tests {
-    use archive::profile::{ErlangProcess, Sample, Unwinding};
+    use stacks::{ErlangProcess, Sample, Unwinding};
 
     use super::*;
 

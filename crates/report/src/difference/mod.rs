@@ -6,8 +6,8 @@ mod tree;
 pub use rows::{DifferenceRow, differences, smallest_change};
 pub(crate) use tree::DifferenceTree;
 
-use archive::profile::Profile;
 use compare::Amount;
+use stacks::Profile;
 
 /// One of two profiles.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ fn amount(profile: &Profile) -> Amount {
 /// A profile of folded stacks, `thread;root;…;leaf`, each with its weight.
 #[cfg(test)]
 pub(crate) fn of_stacks(stacks: &[(&str, u64)]) -> Profile {
-    use archive::profile::{Builder, Frame, FrameKind, Sample, Unwinding};
+    use stacks::{Builder, Frame, FrameKind, Sample, Unwinding};
 
     let mut builder = Builder::default();
     for (line, weight) in stacks {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use archive::profile::{FunctionCount, Profile};
 use compare::{Amount, PartOf, ShareDifference, share_difference};
+use stacks::{FunctionCount, Profile};
 
 use super::amount;
 
@@ -86,7 +86,7 @@ fn counted(profile: &Profile) -> Vec<(Key, Counted)> {
     profile.functions().into_iter().map(of).collect()
 }
 
-/// The smallest change of a share (0 to 1) that two profiles can tell; `None` where one is empty.
+/// The smallest change of a share (0 to 1) that two profiles can tell; `None` where they can tell none.
 #[must_use]
 pub fn smallest_change(share: f64, a: &Profile, b: &Profile) -> Option<f64> {
     compare::smallest_change(share, amount(a), amount(b))

@@ -8,7 +8,7 @@ use super::marked::{DrawnFrame, LESS, MORE, Marked, UNPROVEN, Widths, mark, shad
 use super::{drawable, no_samples};
 use crate::text::functions::{frame_told, signed_time, time};
 use crate::text::shortened;
-use archive::profile::folded_name;
+use stacks::folded_name;
 
 /// Characters of a name that are drawn, so that the file stays small whatever a broker calls its functions.
 const LONGEST: usize = 160;
@@ -171,6 +171,7 @@ mod tests {
             svg.contains("too few runs to tell") && !svg.contains("shows from"),
             "{svg}"
         );
+        assert!(!svg.contains("[+590 ns"), "{svg}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Differential flame graphs: the widths of one profile, the colours of how another differs.
 
-use archive::profile::{Detail, Profile};
 use compare::{Amount, ShareDifference};
 use measure::Problem;
+use stacks::{Detail, Profile};
 
 use super::marked::{DrawnFrame, LAST, LESS, MORE, Marked, SAME, UNPROVEN, Widths, mark, shade};
 use super::{FlameOptions, MOST_FRAMES, drawn_names, without_recursion};

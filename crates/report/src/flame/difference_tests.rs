@@ -1,6 +1,6 @@
 //! Differential flame graphs, read as browsers read them.
 
-use archive::profile::Profile;
+use stacks::Profile;
 
 use super::difference::{DifferenceOptions, difference_svg};
 use crate::difference::{DifferenceSide, of_stacks};

@@ -11,7 +11,7 @@ use inferno::flamegraph::{
 };
 use measure::Problem;
 
-use super::{drawable, no_samples};
+use super::{drawable, no_samples, subtitle};
 
 /// The first of the characters that marks are made of, of Unicode's private use.
 const FIRST_MARK: u32 = 0xe000;
@@ -78,7 +78,9 @@ impl Marked<'_> {
         let mut out = Vec::new();
         let lines = self.lines.iter().map(String::as_str);
         from_lines(&mut drawing, lines, &mut out).map_err(|_| no_samples())?;
-        Ok(self.finished(&String::from_utf8_lossy(&out)).into_bytes())
+        let svg = String::from_utf8_lossy(&out).into_owned();
+        let svg = subtitle::wrapped(svg, &drawable(self.subtitle));
+        Ok(self.finished(&svg).into_bytes())
     }
 
     /// The picture without marks, with a legend and another tooltip for the frame of all.
@@ -88,18 +90,8 @@ impl Marked<'_> {
         let (before, rest) = svg.split_once("<title>all (").unwrap_or((&svg, ""));
         let (_, after) = rest.split_once("</title>").unwrap_or(("", rest));
         let (legend, room) = legend(self.legend);
-        let height = before.split_once(" height=\"").and_then(|(_, rest)| {
-            let (height, _) = rest.split_once('"')?;
-            height.parse::<u32>().ok()
-        });
-        let height = height.unwrap_or(0);
-        // The picture ends below the frames: the image, what is seen of it and its background become higher.
-        let [is, becomes] = [height, height + room];
-        let before = (before.replace(
-            &format!(" height=\"{is}\""),
-            &format!(" height=\"{becomes}\""),
-        ))
-        .replace(&format!(" {is}\" xmlns"), &format!(" {becomes}\" xmlns"));
+        // The picture ends below the frames.
+        let (height, before) = (subtitle::height(before), subtitle::higher(before, room));
         let mut svg = format!("{before}<title>{all}</title>{after}");
         if let Some(end) = svg.rfind("</svg>") {
             let legend =
@@ -191,10 +183,10 @@ fn is_mark(c: char) -> bool {
 
 /// What the colours mean, as lines below a picture, and how much higher that becomes. Narrow screens have room for
 /// them.
-fn legend(rows: &[(Option<[u8; 3]>, &str)]) -> (String, u32) {
+fn legend(rows: &[(Option<[u8; 3]>, &str)]) -> (String, usize) {
     const LEFT: f64 = 10.0;
     const WIDEST: f64 = 390.0;
-    const LINE: u32 = 20;
+    const LINE: usize = 20;
     // A square stands in what `inferno` leaves free below the frames.
     let (mut text, mut x, mut y) = (String::new(), LEFT, 0);
     for (colour, what) in rows {
@@ -204,7 +196,7 @@ fn legend(rows: &[(Option<[u8; 3]>, &str)]) -> (String, u32) {
             (x, y) = (LEFT, y + LINE);
         }
         if let Some([r, g, b]) = colour {
-            let top = f64::from(y) - 10.0;
+            let top = y as f64 - 10.0;
             let _ = write!(
                 text,
                 "<rect x=\"{x}\" y=\"{top}\" width=\"12\" height=\"12\" fill=\"rgb({r},{g},{b})\" stroke=\"#777\"/>"

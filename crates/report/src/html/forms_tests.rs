@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use archive::profile::{
+use quick_xml::events::Event;
+use stacks::{
     FORMATS, FirstField, Frame, FrameKind, Profile, ReadOptions, Sample, StackNode, Unwinding,
 };
-use quick_xml::events::Event;
 use testkit::Random;
 
 use crate::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Style};

@@ -78,7 +78,7 @@ pub fn write_report(run_dir: &Path) -> Result<PathBuf, Problem> {
 /// Writes a document into a folder, at once or not at all, and returns its path.
 fn keep(dir: &Path, document: &str) -> Result<PathBuf, Problem> {
     let path = dir.join(archive::file::REPORT);
-    archive::replace_file(&path, document.as_bytes()).map_err(|source| {
+    stacks::replace_file(&path, document.as_bytes()).map_err(|source| {
         let cause = format!("cannot write {}", path.display());
         let help = "free some space or change its permissions; `bellows report` draws it again";
         Problem::new(cause, source, help)

@@ -1,6 +1,6 @@
 //! What the time of a profile went into.
 
-use archive::{Class, ClassShare, ProfileSummary};
+use stacks::{Class, ClassShare, ProfileSummary};
 
 use crate::numbers::percent;
 

@@ -7,7 +7,7 @@ use archive::{
 use compare::LEAST_PAIRS;
 
 use super::functions::{other_builds, renamed};
-use crate::numbers::{count, counted, figure, three_digits};
+use crate::numbers::{CANNOT_TELL, count, counted, figure, three_digits};
 
 /// From so many times as much on, per cent tell nobody anything.
 const MANY_TIMES: f64 = 10.0;
@@ -52,7 +52,8 @@ pub(crate) fn headline(of: &Comparison) -> String {
             "cannot tell whether anything changed: one run of a side says nothing of how far runs differ"
                 .to_owned()
         }
-        ([], open) if open == of.figures.len() => {
+        // That some are the same within the margins is no more than too few runs can say.
+        ([], open) if open == of.figures.len() || !too_few(of).is_empty() => {
             format!("cannot tell whether anything changed{}{}", why_open(of), invalid_runs(of))
         }
         ([], open) => format!(
@@ -313,6 +314,8 @@ pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
 pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
     let (low, high) = of.interval;
     match of.is_tested() {
+        // From nothing to a thousand times as much: the runs are too few to tell.
+        true if low < TOLD[0] && high > TOLD[1] => (signed(of.change), CANNOT_TELL.to_owned()),
         true => (
             signed(of.change),
             format!("{} to {}", signed(low), signed(high)),
@@ -511,10 +514,15 @@ const fn units(of: &Comparison) -> &'static str {
 pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
     let figures = match of.family {
         Some(family) => format!(
-            "The {} figures of all {} cells",
-            family.figures, family.cells
+            "The {} of all {}",
+            counted(family.figures.into(), "figure"),
+            counted(family.cells.into(), "cell")
         ),
-        None => format!("{} figures", of.figures.len()),
+        None => counted(of.figures.len() as u64, "figure"),
+    };
+    let decided = match of.family.map_or(of.figures.len(), |it| it.figures as usize) {
+        1 => "is decided",
+        _ => "are decided together",
     };
     let means = match shown.means {
         true => "A and B are geometric means of runs, of counts plain ones. ",
@@ -528,7 +536,7 @@ pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
         false => String::new(),
     };
     format!(
-        "{means}{figures} are decided together at a level of {}{interval}.",
+        "{means}{figures} {decided} at a level of {}{interval}.",
         level(of.level)
     )
 }
@@ -594,9 +602,6 @@ pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
         false => of.visible,
     }
 }
-
-/// What stands for the smallest change that shows, of runs that are too few to show any.
-pub(crate) const CANNOT_TELL: &str = "cannot tell";
 
 /// The smallest change that so many runs show; of few it may be one that nobody asks about.
 pub(crate) fn seen(share: f64) -> String {

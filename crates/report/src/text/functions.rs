@@ -1,8 +1,10 @@
 //! What is said of functions whose cost changed between two sides. Names are as they came: who shows them makes them harmless.
 
-use archive::{ComparedFrame, ComparedFunctions, ExplainedChange, QuantityUnit, RenamedFunction};
+use archive::{
+    ComparedFrame, ComparedFunctions, CostChange, ExplainedChange, QuantityUnit, RenamedFunction,
+};
 
-use crate::numbers::{count, figure};
+use crate::numbers::{CANNOT_TELL, count, figure};
 
 /// Functions with other names on both sides that are told.
 const MOST_RENAMED: usize = 3;
@@ -84,18 +86,34 @@ pub(crate) fn frame_told(of: &ComparedFrame) -> String {
         (false, true) => "not proven",
         (false, false) => "not proven, nor anything below",
     };
-    let shows = match of.visible {
-        Some(visible) => format!("shows from {}", time(visible)),
-        None => "too few runs to tell".to_owned(),
-    };
-    format!(
-        "A {}, B {}, {} [{}, {}], {proven}, {shows}",
+    let change = format!(
+        "A {}, B {}, {}",
         time(of.a),
         time(of.b),
-        signed_time(of.change()),
-        signed_time(low),
-        signed_time(high),
-    )
+        signed_time(of.change())
+    );
+    match of.visible {
+        Some(visible) => format!(
+            "{change} [{}, {}], {proven}, shows from {}",
+            signed_time(low),
+            signed_time(high),
+            time(visible)
+        ),
+        // The interval of so few reaches from nothing to many times as much.
+        None => format!("{change}, {proven}, too few runs to tell"),
+    }
+}
+
+/// The interval of a change of cost; of runs that are too few to show any it says nothing.
+pub(crate) fn cost_interval(of: &CostChange) -> String {
+    match of.visible {
+        Some(_) => format!(
+            "{} to {}",
+            signed_time(of.interval.0),
+            signed_time(of.interval.1)
+        ),
+        None => CANNOT_TELL.to_owned(),
+    }
 }
 
 pub(crate) fn time(ns: f64) -> String {

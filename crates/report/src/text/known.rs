@@ -1,6 +1,6 @@
 //! What is known of patterns in a profile's stacks.
 
-use archive::PatternShare;
+use stacks::PatternShare;
 
 use crate::numbers::percent;
 

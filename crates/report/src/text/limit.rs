@@ -184,10 +184,13 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     }
     let plan = &of.plan;
     let mut notes = vec![format!(
-        "{}, a run each; asked for were ends at most {} apart (--precision), and {} that agree at each (--confirm)",
+        "{}, a run each; asked for were ends at most {} apart (--precision), and {} at each (--confirm)",
         counted(of.trials.len() as u64, "trial"),
         percent(plan.precision),
-        counted(plan.confirmations.into(), "trial"),
+        match plan.confirmations {
+            1 => "1 trial".to_owned(),
+            several => format!("{} that agree", counted(several.into(), "trial")),
+        },
     )];
     if of.untold().is_some() {
         notes.push(
@@ -298,6 +301,19 @@ mod tests {
             }),
             ..LimitTrials::default()
         })
+    }
+
+    #[test]
+    fn one_trial_of_a_rate_has_none_to_agree_with() {
+        let mut of = tried(&[(1.0, 1)]);
+        for (confirmations, told) in [
+            (1, "and 1 trial at each"),
+            (3, "and 3 trials that agree at each"),
+        ] {
+            of.plan.confirmations = confirmations;
+            let notes = notes(&of).join("\n");
+            assert!(notes.contains(told), "{notes}");
+        }
     }
 
     #[test]

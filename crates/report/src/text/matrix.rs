@@ -39,10 +39,11 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
         // What `1 / 12` means.
         *first = first.replacen(": ", &format!(" ({}): ", keys(of)), 1);
     }
+    let few = of.comparisons().map(too_few).find(|it| !it.is_empty());
     match (parts.is_empty(), open) {
         (true, 0) => return format!("the same within the margins in all {cells}"),
-        (true, open) if open == of.cells.len() => {
-            let few = of.comparisons().map(too_few).next().unwrap_or_default();
+        (true, open) if open == of.cells.len() || few.is_some() => {
+            let few = few.unwrap_or_default();
             return format!("cannot tell of any of {cells} whether something changed{few}");
         }
         (true, open) => {

@@ -31,7 +31,7 @@ pub use looks::{look, trace};
 pub(crate) use names::{scenario_name, shortened};
 pub use observer_effect::observer_effect;
 pub(crate) use observer_effect::{change_and_interval, percent as effect_percent};
-pub use options::options;
+pub use options::{options, remedy};
 pub use requirements::range;
 pub(crate) use requirements::{outcome, requirements_tally};
 pub use stacks::{amount, clock, covered, stacks};

@@ -66,9 +66,9 @@ fn method(effect: &ObserverEffect) -> String {
         several => format!(", {several} left out"),
     };
     format!(
-        "95 % intervals of {} pairs of {} s blocks with profiling and without, in random order{left_out}; the profile covers the \
+        "95 % intervals of {} of {} s blocks with profiling and without, in random order{left_out}; the profile covers the \
          blocks with it",
-        effect.pairs,
+        measure::counted(effect.pairs.into(), "pair"),
         seconds_digits(effect.block_s)
     )
 }

@@ -13,6 +13,10 @@ const PERF_TEST: &[Name] = &[
     ("--prefetch", "-q/--qos"),
     ("--insecure", "--tls-insecure"),
     ("--ca FILE (broker.ca)", "--tls-ca FILE"),
+    ("(--ca)", "(--tls-ca)"),
+    ("--sni NAME (broker.sni)", "-sni NAME"),
+    ("oauth2.uri (--oauth2-uri)", "-o2uri"),
+    ("oauth2.uri", "-o2uri"),
     ("phases.drain", "-st/--shutdown-timeout"),
     ("--threads", "threads, as `bellows client --threads` has"),
     ("(--pid)", "(`bellows client --pid`)"),
@@ -24,6 +28,9 @@ const KEYS: &[Name] = &[
     ("--prefetch", "`prefetch`"),
     ("--insecure", "`broker.insecure`"),
     ("--ca FILE (broker.ca)", "`broker.ca`"),
+    ("(--ca)", "(`broker.ca`)"),
+    ("--sni NAME (broker.sni)", "`broker.sni`"),
+    ("oauth2.uri (--oauth2-uri)", "`broker.oauth2.uri`"),
     ("--threads", "`threads`"),
     ("(--pid)", "(`broker.pid`)"),
     // Where the key stands beside the option, it is enough.
@@ -31,18 +38,25 @@ const KEYS: &[Name] = &[
     ("--max-open", "`max-open`"),
 ];
 
-/// Names options as the command has them that was typed, in the sentences of a verdict and of warnings.
-pub fn options(summary: &mut RunSummary, command: &[String]) {
-    let names = match command.get(1).map(String::as_str) {
+/// Names options as the command has them that was typed, in the remedy of an error.
+#[must_use]
+pub fn remedy(help: &str, command: &[String]) -> String {
+    let names = names(command).iter();
+    names.fold(help.to_owned(), |help, (from, to)| help.replace(from, to))
+}
+
+/// The other names that options have for a command.
+fn names(command: &[String]) -> &'static [Name] {
+    match command.get(1).map(String::as_str) {
         Some("perf-test") => PERF_TEST,
         Some("ab" | "demo" | "limit" | "run") => KEYS,
-        _ => return,
-    };
-    let rename = |text: &mut String| {
-        for (from, to) in names {
-            *text = text.replace(from, to);
-        }
-    };
+        _ => &[],
+    }
+}
+
+/// The same in the sentences of a verdict and of warnings.
+pub fn options(summary: &mut RunSummary, command: &[String]) {
+    let rename = |text: &mut String| *text = remedy(text, command);
     // What others said stays as they said it.
     let warnings = summary.warnings.iter_mut();
     for warning in warnings.filter(|it| said_within(it).is_empty()) {
@@ -63,6 +77,21 @@ mod tests {
 
     use super::*;
     use crate::text;
+
+    #[test]
+    fn remedies_name_options_of_the_command_that_was_typed() {
+        let help = "check oauth2.uri (--oauth2-uri) and (--ca), or give --sni NAME (broker.sni), or --insecure";
+        let told = |command: &str| remedy(help, &["bellows".to_owned(), command.to_owned()]);
+        assert_eq!(told("client"), help);
+        assert_eq!(
+            told("perf-test"),
+            "check -o2uri and (--tls-ca), or give -sni NAME, or --tls-insecure"
+        );
+        assert_eq!(
+            told("run"),
+            "check `broker.oauth2.uri` and (`broker.ca`), or give `broker.sni`, or `broker.insecure`"
+        );
+    }
 
     #[test]
     fn options_are_those_of_the_command_that_was_typed() {

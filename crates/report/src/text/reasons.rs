@@ -50,6 +50,7 @@ impl Said<'_> {
         match code {
             "requested" => self.requested_and_sent(),
             "in_flight_full" => waited(time.budget, "as many were in flight as may be"),
+            "no_credit" => waited(time.credit, "the broker gave no credit"),
             "socket_full" => waited(time.socket, "the sockets took no more bytes"),
             "blocked" => waited(time.blocked, "the broker had blocked the connection"),
             "away" => waited(time.away, "there was no connection"),

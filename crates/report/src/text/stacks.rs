@@ -1,7 +1,6 @@
 //! How a profile's samples were taken, and their stacks found.
 
-use archive::ProfileSummary;
-use archive::profile::Profile;
+use stacks::{Profile, ProfileSummary};
 
 use crate::numbers::{count, percent, weight};
 

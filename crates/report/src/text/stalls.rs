@@ -98,18 +98,25 @@ pub(super) fn stalled(w: &Warning) -> (String, &'static str) {
     }
     // Earlier archives do not say who waited for a core.
     let waited = w.number("waited_s");
+    let threads = match w.word("who") == Stalled::Machine.name() {
+        true => "the broker and bellows",
+        false => "its threads",
+    };
     match whose {
         _ if waited > 0.0 => (
             format!(
-                "{text}; {} waited {} in the run queue in these seconds, while other processes took {:.1} cores",
-                match w.word("who") == Stalled::Machine.name() {
-                    true => "the broker and bellows",
-                    false => "its threads",
-                },
+                "{text}; {threads} waited {} in the run queue in these seconds, while other processes took {:.1} cores",
                 seconds(waited),
                 w.number("other_cores")
             ),
             "end what else runs on this machine, and run again",
+        ),
+        _ if w.word("wait") == "unknown" => (
+            format!(
+                "{text}; the machine was full in these seconds, and whether {threads} waited for a core is not known"
+            ),
+            "run again with free cores; if it stands still there too, look for garbage collection, a full disk or a paused \
+             machine at that time",
         ),
         true => (
             text,
@@ -165,6 +172,19 @@ pub(super) fn one(items: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_that_is_not_known_is_no_wait_of_nothing() {
+        use archive::{Tier, WarningCode};
+        let warning = Warning::new(WarningCode::Stalled, Tier::Note).with("who", "broker");
+        assert!(!stalled(&warning).0.contains("not known"));
+        let (text, advice) = stalled(&warning.with("wait", "unknown"));
+        assert!(
+            text.ends_with("whether its threads waited for a core is not known"),
+            "{text}"
+        );
+        assert!(advice.starts_with("run again with free cores"), "{advice}");
+    }
 
     /// The verdict counts the broker's own: so does what it rests on.
     #[test]

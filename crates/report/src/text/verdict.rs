@@ -221,6 +221,11 @@ impl<'a> Said<'a> {
                     self.stood_still("it")
                 )
             }
+            Cause::NoCredit => format!(
+                "it gave its publishers no credit for {} of the time: over AMQP 1.0 a broker says how many messages \
+                 it takes",
+                percent(time.credit)
+            ),
             Cause::Alarm => format!(
                 "it blocked its publishers for {} of the time (connection.blocked, a memory or disk alarm)",
                 percent(time.blocked)
@@ -346,6 +351,7 @@ impl<'a> Said<'a> {
         let time = self.e.producers.unwrap_or_default();
         let waits = [
             (time.budget, format!("waiting for {}", self.answers)),
+            (time.credit, "waiting for credit".to_owned()),
             (time.socket, "waiting for the broker to read".to_owned()),
             (
                 time.blocked,
@@ -560,6 +566,10 @@ impl<'a> Said<'a> {
                     self.window()
                 )
             }
+            Awaited::Credit => format!(
+                "producers waited {} of the time for credit",
+                percent(time.credit)
+            ),
             Awaited::Sockets => format!(
                 "sockets to it were full for {} of the time",
                 percent(time.socket)

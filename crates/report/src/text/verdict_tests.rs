@@ -12,6 +12,7 @@ fn facts() -> Facts {
         sent_rate: 100_000.0,
         producers: Some(ProducerTime {
             budget: 0.97,
+            credit: 0.95,
             socket: 0.9,
             blocked: 0.8,
             away: 0.6,
@@ -67,7 +68,7 @@ fn each_cause_has_its_sentence() {
     use LimitedBy::{Broker, Generator, Network, Schedule, Undecided};
     let wait = Awaited::Answers;
     let busy = Busy::Thread;
-    let cases: [(Cause, LimitedBy, &[&str]); 21] = [
+    let cases: [(Cause, LimitedBy, &[&str]); 23] = [
         (
             Cause::BrokerBusy { wait, busy },
             Broker,
@@ -159,6 +160,19 @@ fn each_cause_has_its_sentence() {
             Cause::BrokerDoesNotRead,
             Broker,
             &["it did not read, sockets to it were full for 90 %"],
+        ),
+        (
+            Cause::NoCredit,
+            Broker,
+            &["gave its publishers no credit for 95 %"],
+        ),
+        (
+            Cause::BrokerBusy {
+                wait: Awaited::Credit,
+                busy: Busy::Thread,
+            },
+            Broker,
+            &["producers waited 95 % of the time for credit, and"],
         ),
         (Cause::Alarm, Broker, &["blocked its publishers for 80 %"]),
         (
@@ -325,6 +339,7 @@ fn every_reason_has_words() {
     let codes = [
         "requested",
         "in_flight_full",
+        "no_credit",
         "socket_full",
         "blocked",
         "away",

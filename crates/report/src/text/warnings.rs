@@ -285,7 +285,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::MessagesNotAccepted => (
             format!(
-                "of {} sent, {}: missing from `completed`{}",
+                "of {} sent, {}{}",
                 counted(w.count("sent"), "message"),
                 parts(
                     w,
@@ -293,7 +293,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                         ("nacked", "refused (nack)"),
                         (
                             "returned",
-                            "returned (no queue is bound where they were sent)"
+                            "returned (no queue is bound where they were sent; answered all the same, so in `completed`)"
                         ),
                         (
                             "not_confirmed",
@@ -301,19 +301,21 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                         ),
                     ]
                 ),
-                match (
-                    w.count("nacked") + w.count("returned"),
-                    w.count("not_confirmed")
-                ) {
-                    (_, 0) => " and from the latencies",
+                match (w.count("nacked"), w.count("not_confirmed")) {
+                    (0, 0) => "",
+                    (_, 0) => ": those refused are missing from `completed` and from the latencies",
                     (0, _) =>
-                        "; in the latencies they count with the time until a connection was back",
+                        ": those not confirmed are missing from `completed`; in the latencies they count with the \
+                         time until a connection was back",
                     _ =>
-                        ", those refused also from the latencies; the others count there with the time until a \
-                         connection was back",
+                        ": those refused are missing from `completed` and from the latencies; those not confirmed \
+                         from `completed`, and count in the latencies with the time until a connection was back",
                 }
             ),
-            "look for a queue's limits and its leader, and into the broker's log",
+            match w.count("nacked") + w.count("not_confirmed") {
+                0 => "bind a queue where they are sent",
+                _ => "look for a queue's limits and its leader, and into the broker's log",
+            },
         ),
         WarningCode::BrokerGone => (
             format!(
@@ -437,7 +439,7 @@ fn whole_stacks(w: &Warning) -> &'static str {
 }
 
 fn too_few_cores(w: &Warning) -> (String, &'static str) {
-    let cores = count(w.count("cores"));
+    let cores = counted(w.count("cores"), "core");
     let (broker, client) = (w.number("broker_cores"), w.number("client_cores"));
     let waits = format!(
         "event loops waited {} of the time in the run queue, the broker's threads together {:.2} s each second",
@@ -449,7 +451,7 @@ fn too_few_cores(w: &Warning) -> (String, &'static str) {
     let met = w.values.get("rate_met").is_some_and(|it| it == true);
     if others > 0.0 {
         let text = format!(
-            "other processes took {others:.1} of the {cores} cores that the broker ({broker:.1}) and bellows \
+            "other processes took {others:.1} of the {cores} that the broker ({broker:.1}) and bellows \
              ({client:.1}) run on ({waits}): {}",
             if met {
                 "latencies are too high"

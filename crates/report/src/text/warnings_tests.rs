@@ -165,6 +165,28 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let gone = Warning::new(WarningCode::MessagesUnanswered, Tier::Caution);
     let told = warning(&gone.with("unsent", 4_000).with("gone", true));
     assert!(told.contains("why the broker went away") && !told.contains("lower rate"));
+    // What was returned was answered: only what was refused or not confirmed is not in `completed`.
+    let not_accepted = |counts: [u64; 3]| {
+        let w = Warning::new(WarningCode::MessagesNotAccepted, Tier::Caution).with("sent", 9);
+        let names = ["nacked", "returned", "not_confirmed"]
+            .into_iter()
+            .zip(counts);
+        warning(&names.fold(w, |w, (name, count)| w.with(name, count)))
+    };
+    let told = not_accepted([0, 4, 0]);
+    assert!(
+        !told.contains("missing") && told.contains("bind a queue"),
+        "{told}"
+    );
+    for counts in [[2, 4, 0], [0, 4, 3], [2, 0, 3]] {
+        let told = not_accepted(counts);
+        let refused = told.contains("those refused are missing from `completed`");
+        assert_eq!(
+            (refused, told.contains("missing")),
+            (counts[0] > 0, true),
+            "{told}"
+        );
+    }
     let one = Warning::new(WarningCode::MessagesLost, Tier::Invalid);
     let told = warning(&one.with("sent", 1).with("lost", 1));
     assert!(told.starts_with("of 1 message, 1 confirmed"), "{told}");

@@ -1,6 +1,6 @@
 //! Whose work a profile shows.
 
-use archive::ProfileSummary;
+use stacks::ProfileSummary;
 
 use crate::numbers::percent;
 
@@ -20,7 +20,7 @@ pub fn work(profile: &ProfileSummary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use archive::WorkShare;
+    use stacks::WorkShare;
 
     use super::*;
 

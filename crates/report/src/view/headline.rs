@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use archive::profile::USUAL_EVENT;
 use archive::{
-    BrokerSummary, Cause, LimitedBy, PhaseSpan, ProfileSummary, RunRecord, RunState, RunSummary,
-    ScenarioSummary, Verdict,
+    BrokerSummary, Cause, LimitedBy, PhaseSpan, RunRecord, RunState, RunSummary, ScenarioSummary,
+    Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
+use stacks::{ProfileSummary, USUAL_EVENT};
 
 use super::destinations;
 use crate::numbers::{count, counted, seconds_digits, slowest, three_digits, weight};

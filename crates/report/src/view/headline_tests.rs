@@ -1,10 +1,8 @@
 //! What the first sentence says of runs of every kind.
 
 use super::*;
-use archive::{
-    FunctionShare, PerMessage, ProfileSummary, QueueRecord, RequestedSummary, Throughput, Topology,
-    WorkShare,
-};
+use archive::{PerMessage, QueueRecord, RequestedSummary, Throughput, Topology};
+use stacks::{FunctionShare, ProfileSummary, WorkShare};
 
 fn summary() -> RunSummary {
     RunSummary {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use archive::profile::Profile;
 use serde::Serialize;
+use stacks::Profile;
 
 use super::depth_first::depth_first;
 use super::varint::put;

@@ -26,13 +26,13 @@ mod varint;
 use std::path::Path;
 
 use archive::file;
-use archive::profile::{EventKind, FORMATS, Profile, sampled_events};
 use archive::{
     BrokerSummary, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader,
     RunRecord, RunState, SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
+use stacks::{EventKind, FORMATS, Profile, sampled_events};
 
 use crate::numbers::seconds_digits;
 

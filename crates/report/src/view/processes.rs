@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use archive::profile::{ErlangProcess, Profile};
 use serde::Serialize;
+use stacks::{ErlangProcess, Profile};
 
 /// Processes that are shown by themselves.
 const MOST_SHOWN: usize = 200;
@@ -166,7 +166,7 @@ fn fitting<'a>(known: &mut HashSet<&'a str>, name: &'a str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use archive::profile::{Sample, Unwinding, WorkBy};
+    use stacks::{Sample, Unwinding, WorkBy};
 
     use super::*;
 

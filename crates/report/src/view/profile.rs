@@ -8,9 +8,8 @@ use super::processes::{ProcessView, Processes};
 use super::samples::SampleColumns;
 use super::varint::put;
 use crate::text;
-use archive::profile::{EventKind, FrameKind, Profile, Sample};
-use archive::{Class, PatternShare};
 use serde::Serialize;
+use stacks::{Class, EventKind, FrameKind, PatternShare, Profile, Sample};
 
 /// The kind of the frames that stand for a group of threads, after [`FrameKind`]'s own.
 const THREAD: u8 = 7;
@@ -346,7 +345,7 @@ const fn kind_number(kind: FrameKind) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::profile::{Frame, SourceLine, StackNode, Unwinding};
+    use stacks::{Frame, SourceLine, StackNode, Unwinding};
 
     #[test]
     fn threads_of_a_group_share_a_root_and_samples_are_sorted_by_time() {

@@ -1,6 +1,6 @@
 //! The samples of a profile as columns, so many at most that a page of all events stays small.
 
-use archive::profile::{Profile, Sample};
+use stacks::{Profile, Sample};
 
 use super::processes::Processes;
 use super::varint::put;
@@ -143,7 +143,7 @@ impl SampleColumns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::profile::Unwinding;
+    use stacks::Unwinding;
 
     #[test]
     fn too_many_samples_share_longer_ticks_and_keep_their_sum() {

@@ -56,6 +56,8 @@ pub struct WaitShares {
     pub schedule: Vec<Option<f64>>,
     /// For answers: the in-flight window was full.
     pub budget: Vec<Option<f64>>,
+    /// For credit, which the broker gives.
+    pub credit: Vec<Option<f64>>,
     /// For the socket, which took no more bytes.
     pub socket: Vec<Option<f64>>,
     /// For the broker, which had blocked the connection.
@@ -144,6 +146,7 @@ impl WaitShares {
             ready: producers(|w| w.ready),
             schedule: producers(|w| w.schedule),
             budget: producers(|w| w.budget),
+            credit: producers(|w| w.credit),
             socket: producers(|w| w.socket),
             blocked: producers(|w| w.blocked),
             away: producers(|w| w.away),

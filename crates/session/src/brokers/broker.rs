@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use archive::profile::ErlangProcess;
 use archive::{BrokerSummary, Topology};
 use erlang::ConnectOptions;
 use linux::sockets;
 use load::Endpoint;
+use stacks::ErlangProcess;
 
 use super::{BrokerError, Fault, PlayedFaults, log::LogFollower};
-use crate::management::ManagementOptions;
+use web::management::ManagementOptions;
 
 /// A broker under load. A run borrows it, so that it may serve several, one after the other. Dropping it
 /// ends what was started for it.

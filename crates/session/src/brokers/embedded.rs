@@ -19,7 +19,7 @@ use super::{
     registration::{Registration, Request},
 };
 use crate::Error;
-use crate::experiment::{BrokerKind, FaultSpec, write_faults};
+use experiment::{BrokerKind, FaultSpec, write_faults};
 
 pub(super) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Embedded, start)),

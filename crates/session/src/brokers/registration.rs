@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{Broker, BrokerError, NodeData};
-use crate::experiment::{BrokerKind, BrokerSpec};
-use crate::{Error, Experiment, Observer};
+use crate::{Error, Observer};
+use experiment::{BrokerKind, BrokerSpec, Experiment};
 
 /// A broker that bellows knows.
 #[derive(Debug)]

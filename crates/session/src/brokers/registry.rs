@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::registration::{Registration, Request};
 use super::{Broker, NodeData, artemis, attach, embedded, rabbitmq};
-use crate::experiment::{BrokerKind, BrokerSpec};
-use crate::{Error, Experiment, Observer};
+use crate::{Error, Observer};
+use experiment::{BrokerKind, BrokerSpec, Experiment};
 
 /// The brokers that an experiment can ask for, and those that are only recognised.
 pub(crate) const BROKERS: [&Registration; 7] = [

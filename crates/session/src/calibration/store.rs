@@ -56,7 +56,7 @@ pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
     let mut text = serde_json::to_vec_pretty(calibration).map_err(io::Error::from)?;
     text.push(b'\n');
     let path = folder.join(name);
-    archive::replace_file(&path, &text)?;
+    stacks::replace_file(&path, &text)?;
     Ok(Keeping::Kept(path))
 }
 

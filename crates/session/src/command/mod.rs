@@ -15,7 +15,9 @@ use load::{
 use measure::{Clock, Metric, Nanos, Phase, Problem, Slice, Time};
 
 use self::process::Process;
-use crate::{Experiment, brokers, redact};
+use crate::brokers;
+use experiment::Experiment;
+use web::redact;
 
 /// The name of the scenario in messages.
 const NAME: &str = "command";

@@ -3,10 +3,10 @@
 use std::fs;
 use std::io;
 
-use archive::profile::{ProfileHeader, StacksWriter};
 use measure::{Clock, wall_clock_unix_ns};
 use profile::{Access, AccessPart};
 use rustix::process::{Resource, getrlimit};
+use stacks::{ProfileHeader, StacksWriter};
 
 use super::{Check, Status};
 use crate::hardware::trimmed;

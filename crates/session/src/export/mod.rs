@@ -15,13 +15,13 @@ use std::time::{Duration, SystemTime};
 use archive::{Event, SeriesName, SeriesPoint};
 use measure::{Interval, Nanos, Phase, Problem};
 
-use crate::experiment::Hidden;
-use crate::http::Login;
-use crate::page_server::{Page, serve_page};
-use crate::push::{PushNews, PushServer, PushTexts, Pusher};
 use crate::{Error, Observer};
 use snapshot::Snapshot;
 pub use target::MetricsTarget;
+use web::hidden::Hidden;
+use web::http::Login;
+use web::page_server::{Page, serve_page};
+use web::push::{PushNews, PushServer, PushTexts, Pusher};
 
 /// Where the page is.
 const PATH: &str = "/metrics";

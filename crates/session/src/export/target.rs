@@ -7,7 +7,7 @@ use ureq::http::Uri;
 
 use super::snapshot::Snapshot;
 use super::{influx, otlp};
-use crate::push::PushRequest;
+use web::push::PushRequest;
 
 /// What to write where the address says no protocol.
 const EXAMPLES: &str = "end it in /write?db=NAME (InfluxDB 1), /api/v2/write?org=ORG&bucket=NAME (InfluxDB 2) or /v1/metrics (OTLP)";

@@ -2,9 +2,9 @@
 //! Causes that are one are told once.
 
 use archive::WarningCode as Code;
-use archive::profile::{Frame, Profile, USUAL_EVENT};
-use archive::{Cause, Class, Facts, Lateness, ProfileSummary, Stall, Stalled, Tier, Warning};
+use archive::{Cause, Facts, Lateness, Stall, Stalled, Tier, Warning};
 use measure::ledger::LedgerSummary;
+use stacks::{Class, Frame, Profile, ProfileSummary, USUAL_EVENT};
 
 use super::limits::Derived;
 use super::thresholds::{
@@ -131,23 +131,30 @@ fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
             };
             let mut warning = Warning::new(Code::Stalled, tier).with("who", who.name());
             // One that sleeps on a full machine waits for no core.
-            let waited_s = waited_s(e, all, who);
+            let (waited_s, is_known) = waited_s(e, all, who);
             let explained = waited_s > 0.0 && waited_s >= e.stalled_s(all()) * DOMINANT;
             if let Some(others) = derived.others.filter(|_| explained) {
                 warning = warning
                     .with("other_cores", others)
                     .with("waited_s", waited_s);
+            } else if !explained && !is_known {
+                warning = warning.with("wait", "unknown");
             }
             with_longest(warning, all).map(|warning| warning.with("unit", e.items()))
         })
 }
 
-/// How long who stood still was ready to run and had no core in the seconds of its stalls.
+/// How long who stood still was ready to run and had no core in the seconds of its stalls, as far as that is known, and
+/// whether it is known for all of those in which the machine was full.
 fn waited_s<'a, I: Iterator<Item = &'a Stall>>(
     e: &Facts,
     all: impl Fn() -> I,
     who: Stalled,
-) -> f64 {
+) -> (f64, bool) {
+    // Our machine's seconds say nothing about a broker elsewhere.
+    if who != Stalled::Generator && !e.same_machine {
+        return (0.0, true);
+    }
     let waits = e.ended.run_queue_waits.iter().filter(|wait| {
         let is_in = |it: &Stall| it.at_s < wait.until_s && wait.from_s < it.at_s + it.for_s;
         all().any(is_in)
@@ -156,9 +163,11 @@ fn waited_s<'a, I: Iterator<Item = &'a Stall>>(
         Stalled::Broker => wait.broker_s,
         Stalled::Generator => wait.own_s,
         // Neither ran.
-        Stalled::Machine => wait.own_s.min(wait.broker_s),
+        Stalled::Machine => Some(wait.own_s?.min(wait.broker_s?)),
     });
-    waited.sum()
+    waited.fold((0.0, true), |(sum, is_known), wait| {
+        (sum + wait.unwrap_or(0.0), is_known && wait.is_some())
+    })
 }
 
 /// Adds the longest of some stalls; `None` where there are none.
@@ -230,7 +239,8 @@ fn churn_not_begun(e: &Facts) -> impl Iterator<Item = Warning> {
 }
 
 fn of_machine(e: &Facts) -> Vec<Warning> {
-    let steal = e.steal.filter(|steal| *steal >= STEAL);
+    // Of a moment, one tick of the machine's account would be much.
+    let steal = e.steal.filter(|it| *it >= STEAL && e.seconds >= SHORTEST);
     let steal = steal.map(|steal| Warning::new(Code::CpuSteal, Tier::Caution).with("steal", steal));
     let clock = e.ended.clock_source.as_deref();
     let clock = clock.filter(|name| POOR_CLOCKS.contains(name));

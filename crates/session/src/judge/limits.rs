@@ -108,7 +108,7 @@ impl<'a> Derived<'a> {
         let late = e.late_share * e.sent_rate * e.seconds;
         let delays = |who| self.stalls(who).2 as f64 >= late * DOMINANT;
         let time = e.producers.unwrap_or_default();
-        let waits = [time.budget, time.socket, time.blocked, time.away];
+        let waits = time.of_broker();
         let theirs: f64 = waits.iter().sum();
         // A broker's stall holds up only what waits for it.
         if theirs > time.ready && delays(Stalled::Broker) {
@@ -181,7 +181,7 @@ impl<'a> Derived<'a> {
         let Some(time) = self.e.producers else {
             return Conclusion::undecided(Cause::NoLoad, &[]);
         };
-        let theirs = time.budget + time.socket + time.blocked + time.away;
+        let theirs: f64 = time.of_broker().iter().sum();
         let lost = theirs + time.ready;
         if lost < LOST || self.nothing_was_due(lost) {
             let because = ["schedule", "loop_busy"];
@@ -189,6 +189,7 @@ impl<'a> Derived<'a> {
         }
         let waits = [
             (time.budget, Self::window as fn(&Self) -> Conclusion),
+            (time.credit, Self::credit),
             (time.socket, Self::back_pressure),
             (time.blocked, Self::alarm),
             (time.away, Self::away),
@@ -225,7 +226,7 @@ impl<'a> Derived<'a> {
     /// meanwhile did not cause that.
     fn stood_still(&self) -> Option<Conclusion> {
         let time = self.e.producers?;
-        let theirs = time.budget + time.socket + time.blocked + time.away;
+        let theirs: f64 = time.of_broker().iter().sum();
         let (for_s, times, _) = self.stalls(Stalled::Broker);
         let explains = for_s >= self.e.seconds * LOST.max(theirs * DOMINANT)
             && theirs >= (theirs + time.ready) * DOMINANT;
@@ -439,6 +440,18 @@ impl<'a> Derived<'a> {
             Some(_) => Conclusion::new(LimitedBy::Network, Cause::NetworkFull, because),
             None => Conclusion::undecided(Cause::SocketsFull, because),
         }
+    }
+
+    /// The broker said that it takes no more.
+    fn credit(&self) -> Conclusion {
+        let wait = Awaited::Credit;
+        let waited = self.e.broker_run_queue_wait() >= RUN_QUEUE_WAIT;
+        let cause = match self.broker_is_busy() {
+            Some(busy) => Cause::BrokerBusy { wait, busy },
+            None if self.e.same_machine && waited => Cause::BrokerLacksCores { wait },
+            None => Cause::NoCredit,
+        };
+        Conclusion::new(LimitedBy::Broker, cause, &["no_credit", "broker_cpu"])
     }
 
     fn alarm(&self) -> Conclusion {

@@ -19,8 +19,9 @@ pub(crate) use findings::{probed, profile_findings, profile_gaps, profile_incomp
 use limits::Derived;
 pub(crate) use planned::Planned;
 pub(crate) use stalls::stalls;
-pub(crate) use thresholds::{ACHIEVED, FULL, LAG_NS, LAG_PART, OTHERS};
+pub use thresholds::{ACHIEVED, FULL, OTHERS};
 use thresholds::{AWAY, WORTH};
+pub(crate) use thresholds::{LAG_NS, LAG_PART};
 pub(crate) use trend::trend;
 
 /// What is to be said of a run; its sentences are made by `report`.
@@ -101,6 +102,7 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
     let mut waits = e.producers.map_or_else(Vec::new, |time| {
         vec![
             (time.budget, "in_flight_full"),
+            (time.credit, "no_credit"),
             (time.socket, "socket_full"),
             (time.blocked, "blocked"),
             (time.away, "away"),

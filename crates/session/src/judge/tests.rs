@@ -4,9 +4,10 @@ mod evidence;
 mod situations;
 
 use archive::{
-    BrokerUse, ChurnFacts, Class, ClassShare, Ended, Lateness, LoopUse, ProducerTime,
-    ProfileSummary, RunQueueWait, Stall, Stalled, Tier, WarningCode,
+    BrokerUse, ChurnFacts, Ended, Lateness, LoopUse, ProducerTime, RunQueueWait, Stall, Stalled,
+    Tier, WarningCode,
 };
+use stacks::{Class, ClassShare, ProfileSummary};
 
 use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers};
 use super::*;
@@ -389,8 +390,8 @@ fn a_stall_beside_others_that_took_the_cores_says_so() {
     let wait = |from_s: f64, waited_s: f64| RunQueueWait {
         from_s,
         until_s: from_s + 1.0,
-        broker_s: waited_s,
-        own_s: 0.0,
+        broker_s: Some(waited_s),
+        own_s: Some(0.0),
     };
     for (waits, is_told) in [
         (vec![], false),
@@ -408,10 +409,26 @@ fn a_stall_beside_others_that_took_the_cores_says_so() {
     // That the broker waited does not explain why bellows did not run.
     facts.ended.stalls[0].who = Stalled::Generator;
     assert!(others(&facts) < 0.1);
-    facts.ended.run_queue_waits[0].own_s = 0.5;
+    facts.ended.run_queue_waits[0].own_s = Some(0.5);
     assert!(others(&facts) > 1.0);
     facts.idle = Some(0.8);
     assert!(others(&facts) < 0.1);
+    // Where nobody read the threads, nothing says that they did not wait.
+    let wait = |facts: &Facts| {
+        let found = judge(facts.clone()).findings;
+        let stalled = found.iter().find(|it| it.code == WarningCode::Stalled);
+        stalled.expect("a stall").word("wait").to_owned()
+    };
+    facts.ended.run_queue_waits[0].own_s = Some(0.1);
+    assert_eq!(wait(&facts), "");
+    facts.ended.run_queue_waits[0].own_s = None;
+    assert_eq!(wait(&facts), "unknown");
+    facts.ended.stalls[0].who = Stalled::Broker;
+    facts.ended.run_queue_waits.truncate(1);
+    facts.ended.run_queue_waits[0].broker_s = None;
+    assert_eq!(wait(&facts), "unknown");
+    facts.same_machine = false;
+    assert_eq!(wait(&facts), "", "elsewhere");
 }
 
 #[test]
@@ -430,6 +447,15 @@ fn no_core_was_wanting_where_bellows_used_none() {
 fn each_doubt_has_its_code_and_the_gravest_comes_first() {
     let mut facts = waiting_for_answers();
     facts.steal = Some(0.03);
+    let moment = Facts {
+        seconds: 0.01,
+        ..facts.clone()
+    };
+    let found = judge(moment).findings;
+    assert!(
+        found.iter().all(|it| it.code != WarningCode::CpuSteal),
+        "{found:?}"
+    );
     facts.ended = Ended {
         debug_build: true,
         interrupted: true,
@@ -573,7 +599,7 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
         let folded = format!("t;main {}\nt;main;asm_exc_debug {probes}\n", 100 - probes);
         let file = tempfile::NamedTempFile::with_suffix(".folded").unwrap();
         std::fs::write(&file, folded).unwrap();
-        let mut profile = archive::profile::Profile::open(file.path()).unwrap();
+        let mut profile = stacks::Profile::open(file.path()).unwrap();
         profile.header.event = event.into();
         probed(&profile).map(|it| it.number("probes_share"))
     };

@@ -5,7 +5,7 @@ use measure::Nanos;
 /// Seconds. Shorter runs show nothing but their beginning.
 pub(super) const SHORTEST: f64 = 0.5;
 /// Below this share of the requested rate it was not met: what an interval's edges may cut off is less.
-pub(crate) const ACHIEVED: f64 = 0.995;
+pub const ACHIEVED: f64 = 0.995;
 /// Share of messages over 1 ms late from which on lateness reaches the 99th percentile.
 pub(super) const LATE: f64 = 0.01;
 /// An event loop that is at work for this share of its time has nothing left.
@@ -13,11 +13,11 @@ pub(super) const SATURATED: f64 = 0.9;
 /// Waiting in the run queue for this share of the time slows down what waits.
 pub(super) const RUN_QUEUE_WAIT: f64 = 0.2;
 /// A machine that is idle for less than this share of its time is full.
-pub(crate) const FULL: f64 = 0.07;
+pub const FULL: f64 = 0.07;
 /// A broker that has this share of what it and the generator use is what fills the machine.
 pub(super) const MOST: f64 = 0.75;
 /// CPU of other processes that counts, in cores: a desktop's background takes less.
-pub(crate) const OTHERS: f64 = 0.35;
+pub const OTHERS: f64 = 0.35;
 /// One cause explains a run where it has this share of the time that was lost.
 pub(super) const DOMINANT: f64 = 0.5;
 /// All causes that lie with the broker together do where they have this share.
@@ -80,6 +80,6 @@ pub(super) const COVERED: f64 = 0.9;
 /// Above this share of the samples in the kernel's probes, shares of the program's own functions are too low.
 pub(super) const PROBED: f64 = 0.05;
 /// Fewer samples say nothing of a profile's quality.
-pub(super) const LEAST_SAMPLES: u64 = archive::ProfileSummary::FEW_SAMPLES;
+pub(super) const LEAST_SAMPLES: u64 = stacks::ProfileSummary::FEW_SAMPLES;
 /// Clock sources that are slow to read (about 1 us) or coarse.
 pub(super) const POOR_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];

@@ -1,4 +1,5 @@
-//! Who waited for a core, second by second, while the machine was full. Threads are read then alone: there may be hundreds.
+//! Who waited for a core, second by second, while the machine was full. Threads are read while it is nearly so: there may
+//! be hundreds.
 
 use archive::RunQueueWait;
 use linux::threads::ThreadTimes;
@@ -10,29 +11,43 @@ use crate::usage::UsageSource;
 /// Seconds that are kept: those of a day.
 const MOST_SECONDS: usize = 86_400;
 
+/// A machine with less idle time than this may be full in the next second.
+const NEARLY_FULL: f64 = 0.5;
+
 /// Readings of the broker's threads and of our own.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
-    /// The last reading, where the machine was full when it was made.
+    /// The reading at the end of the last interval, where one was made.
     last: Option<(Time, [ThreadTimes; 2])>,
-    waits: Vec<(Time, Time, [Nanos; 2])>,
+    /// From when until when, and how long the broker and bellows waited, where that is known.
+    waits: Vec<(Time, Time, [Option<Nanos>; 2])>,
 }
 
 impl Contention {
-    /// Takes the end of an interval in which the machine was idle for this share of its time.
-    pub(super) fn read(&mut self, idle: Option<f64>, usage: &mut dyn UsageSource) {
-        let is_full = idle.is_some_and(|idle| idle < FULL) && self.waits.len() < MOST_SECONDS;
-        let read = || [usage.threads(), ThreadTimes::read([std::process::id()])];
-        let now = is_full.then(read).map(|threads| (Clock.now(), threads));
-        if let (Some((then, before)), Some((now, after))) = (&self.last, &now) {
-            let waited = |side: usize| {
+    /// Begins with the run: its first interval may be full.
+    pub(super) fn begin(&mut self, usage: &mut dyn UsageSource) {
+        self.last = Some(reading(usage));
+    }
+
+    /// Takes the end of an interval of this length in which the machine was idle for this share of its time.
+    pub(super) fn read(&mut self, length: Nanos, idle: Option<f64>, usage: &mut dyn UsageSource) {
+        let is_below = |limit| idle.is_some_and(|idle| idle < limit);
+        let before = self.last.take();
+        if !is_below(NEARLY_FULL) || self.waits.len() >= MOST_SECONDS {
+            return;
+        }
+        let (now, after) = reading(usage);
+        if is_below(FULL) {
+            let then = before.as_ref().map(|(then, _)| *then);
+            let waits = [0, 1].map(|side| {
+                let (_, before) = before.as_ref()?;
                 let (before, after) = (before.get(side)?, after.get(side)?);
                 Some(after.since(before)?.run_queue_wait)
-            };
-            let waits = [0, 1].map(|side| waited(side).unwrap_or_default());
-            self.waits.push((*then, *now, waits));
+            });
+            let begin = Time(now.0.saturating_sub(length.0));
+            self.waits.push((then.unwrap_or(begin), now, waits));
         }
-        self.last = now;
+        self.last = Some((now, after));
     }
 
     /// How long each waited, by seconds since the run's origin.
@@ -42,11 +57,16 @@ impl Contention {
         let waits = waits.map(|(from, until, [broker, own])| RunQueueWait {
             from_s: since(*from),
             until_s: since(*until),
-            broker_s: broker.as_secs_f64(),
-            own_s: own.as_secs_f64(),
+            broker_s: broker.map(Nanos::as_secs_f64),
+            own_s: own.map(Nanos::as_secs_f64),
         });
         waits.collect()
     }
+}
+
+fn reading(usage: &mut dyn UsageSource) -> (Time, [ThreadTimes; 2]) {
+    let threads = [usage.threads(), ThreadTimes::read([std::process::id()])];
+    (Clock.now(), threads)
 }
 
 #[cfg(test)]
@@ -62,22 +82,26 @@ mod tests {
         }
     }
 
-    #[test]
-    fn two_ends_of_a_full_second_are_read_and_no_others() {
+    /// Whether our own wait is known, for each full second of those that are idle for these shares.
+    fn known(begins: bool, idle: &[Option<f64>]) -> Vec<bool> {
         let mut contention = Contention::default();
-        let mut told = |idle| {
-            contention.read(idle, &mut Nothing);
-            contention.waits(Time(0)).len()
-        };
-        let idle = [
-            Some(0.0),
-            Some(0.01),
-            Some(0.5),
-            Some(0.0),
-            None,
-            Some(0.0),
-            Some(0.0),
-        ];
-        assert_eq!(idle.map(&mut told), [0, 1, 1, 1, 1, 1, 2]);
+        if begins {
+            contention.begin(&mut Nothing);
+        }
+        for idle in idle {
+            contention.read(Nanos::from_millis(1), *idle, &mut Nothing);
+        }
+        let waits = contention.waits(Time(0));
+        assert!(waits.iter().all(|it| it.broker_s.is_none()), "{waits:?}");
+        waits.iter().map(|it| it.own_s.is_some()).collect()
+    }
+
+    #[test]
+    fn each_full_second_is_told_also_where_nobody_read_before_it() {
+        let (full, nearly, idle) = (Some(0.0), Some(0.3), Some(0.9));
+        assert_eq!(known(true, &[full, full]), [true, true]);
+        assert_eq!(known(false, &[full, full]), [false, true]);
+        assert_eq!(known(true, &[idle, nearly, full]), [true]);
+        assert_eq!(known(true, &[idle, full, None, full]), [false, false]);
     }
 }

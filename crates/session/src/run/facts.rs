@@ -250,6 +250,7 @@ fn producer_time(waits: &Waits) -> ProducerTime {
         ready: share(waits.ready),
         schedule: share(waits.schedule),
         budget: share(waits.budget),
+        credit: share(waits.credit),
         socket: share(waits.socket),
         blocked: share(waits.blocked),
         away: share(waits.away),

@@ -17,7 +17,7 @@ use super::recording::RunContext;
 use super::returned::{Reattach, Returned};
 use super::topology::BrokerState;
 use crate::brokers::{self, Broker, Fault, PlayedFaults};
-use crate::experiment::{FaultSpec, RunFault};
+use experiment::{FaultSpec, RunFault};
 
 /// What happened to the broker.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::time::Instant;
 use load::{Control, Endpoint, Plan, RunEvent, Sink};
 use measure::{Counters, Interval, Nanos, Problem};
 
-use crate::experiment::LoadSpec;
-use crate::{Error, Experiment, Observer};
+use crate::{Error, Observer};
+use experiment::{Experiment, LoadSpec};
 
 /// The measured phase of a plan that only declares queues: nothing else would end it.
 const AT_ONCE: Nanos = Nanos(1_000_000);

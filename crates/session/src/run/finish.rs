@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use archive::profile::ErlangProcess;
 use archive::{
     FailedBy, FailureCount, FaultOutcome, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock,
     RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Stalled, Throughput,
@@ -10,6 +9,7 @@ use archive::{
 };
 use load::OperationTally;
 use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
+use stacks::ErlangProcess;
 
 use super::faults::named;
 use super::profiling::Profiled;
@@ -17,9 +17,9 @@ use super::recording::Recording;
 use super::scenarios::ScenarioContext;
 use super::tracing::counted_length;
 use super::{RunOutcome, Texts};
-use crate::experiment::Requirement;
 use crate::judge::{Judgement, judge};
 use crate::usage::{Usage, between};
+use experiment::Requirement;
 
 /// What is known when the load has ended.
 #[derive(Debug)]
@@ -80,11 +80,11 @@ impl Recording<'_> {
             .unwrap_or_default();
         self.add_censored(&outcome);
         let Judgement { verdict, findings } = judge(self.facts(&outcome, &usage));
-        let mut found = findings;
-        found.extend(profiled.warnings.iter().cloned());
-        found.append(&mut self.summary.warnings);
-        found.extend(ending.warnings);
-        found.append(&mut self.not_permitted);
+        let mut others = profiled.warnings.clone();
+        others.append(&mut self.summary.warnings);
+        others.extend(ending.warnings);
+        others.append(&mut self.not_permitted);
+        let mut found: Vec<Warning> = findings.into_iter().chain(in_order(others)).collect();
         found.iter_mut().for_each(|it| self.name_fault(it));
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,
@@ -295,7 +295,7 @@ impl Recording<'_> {
                 .failures
                 .iter()
                 .map(|(reason, count)| FailureCount {
-                    reason: crate::redact::text(reason),
+                    reason: web::redact::text(reason),
                     count: *count,
                 })
                 .collect();
@@ -349,6 +349,16 @@ const fn failed_by(error: &load::Error) -> FailedBy {
         load::Error::Limit(_) | load::Error::Machine { .. } => FailedBy::Generator,
         _ => FailedBy::Side,
     }
+}
+
+/// Warnings in an order that does not depend on who told first.
+fn in_order(mut warnings: Vec<Warning>) -> Vec<Warning> {
+    let key = |it: &Warning| {
+        let values: Vec<String> = it.values.values().map(ToString::to_string).collect();
+        (it.tier, it.code, values)
+    };
+    warnings.sort_by_cached_key(key);
+    warnings
 }
 
 /// Makes the sentences and writes the record for the last time.

@@ -10,10 +10,10 @@ use super::recording::RunContext;
 use super::scenarios::ScenarioContext;
 use super::{Start, Texts};
 use crate::brokers::{self, Broker, Identity, Processes};
-use crate::experiment::ProfileSpec;
 use crate::judge::Planned;
 use crate::usage::ProcUsage;
-use crate::{Error, Experiment, Observer, calibration};
+use crate::{Error, Observer, calibration};
+use experiment::{Experiment, ProfileSpec};
 
 /// The broker that is loaded, as it was when the run began.
 pub(super) struct Loaded {

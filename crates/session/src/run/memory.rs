@@ -12,8 +12,8 @@ use erlang::{ConnectOptions, Error, Node};
 use measure::{Clock, Nanos, Time, counted};
 
 use super::companion::{Collected, Companion, Second, SeriesRow};
-use crate::Experiment;
 use crate::brokers::{Broker, BrokerError};
+use experiment::Experiment;
 
 /// The longest that a node may take to let us in, and to answer. One that takes longer leaves a gap.
 const TIMEOUT: Duration = Duration::from_secs(5);

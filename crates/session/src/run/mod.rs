@@ -37,17 +37,19 @@ mod tracing;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 
-use archive::profile::{Profile, ProfileHeader};
 use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
 use load::scenario::Scenario;
 use measure::{Clock, Interval, Metric, Problem, Time, wall_clock_unix_ns};
+use stacks::{Profile, ProfileHeader};
 
 use crate::brokers::{self, Broker, Identity};
-use crate::experiment::ProbedAddresses;
 use crate::look::Looks;
-use crate::scenarios::MakeScenario;
-use crate::{Error, Experiment, Observer, hardware, redact};
+use crate::scenarios::{MakeScenario, Occasion};
+use crate::trace::TracedBroker;
+use crate::{Error, Observer, hardware};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
+use experiment::Experiment;
+use experiment::ProbedAddresses;
 use faults::{Beside, Faults, node_gone};
 use finish::Ending;
 use loaded::Loaded;
@@ -62,6 +64,7 @@ use scraping::Scraping;
 pub use second_start::run_again_if_not_ready;
 use topology::BrokerState;
 use tracing::{Tracing, traced_broker};
+use web::redact;
 
 /// Lines of the broker's log that a run keeps that broke off.
 const LAST_LINES: usize = 5;
@@ -171,7 +174,8 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     // Which broker it will be does not matter to what is measured.
     let endpoint = load::Endpoint::new("localhost", 0);
     let experiment = experiment.with_addresses(&ProbedAddresses::default());
-    let made = all_made(scenarios, &experiment, &endpoint, 0)?;
+    let traced = TracedBroker::default();
+    let made = all_made(scenarios, &Occasion::of(&experiment, &endpoint, 0, &traced))?;
     let metrics: Vec<Metric> = made.iter().flat_map(|it| it.metrics()).collect();
     let mut required = experiment.require.iter();
     required
@@ -182,11 +186,9 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
 /// The scenarios that an experiment asks for, in the order of their kinds.
 fn all_made(
     kinds: &[MakeScenario],
-    experiment: &Experiment,
-    endpoint: &load::Endpoint,
-    run_id: u32,
+    occasion: &Occasion<'_>,
 ) -> Result<Vec<Box<dyn Scenario>>, load::Error> {
-    let made = kinds.iter().map(|make| make(experiment, endpoint, run_id));
+    let made = kinds.iter().map(|make| make(occasion));
     Ok(made
         .collect::<Result<Vec<_>, _>>()?
         .into_iter()
@@ -255,9 +257,9 @@ fn apply_load(
     let resolved = experiment
         .with_addresses(&own_pages.addresses(broker))
         .with_nodes(broker.nodes())
-        .with_traced(traced)
         .on_prepared(copied.is_some());
-    let scenarios = all_made(options.scenarios, &resolved, broker.endpoint(), start.seed)?;
+    let occasion = Occasion::of(&resolved, broker.endpoint(), start.seed, &traced);
+    let scenarios = all_made(options.scenarios, &occasion)?;
     let context = loaded.context(&scenarios, start.origin, experiment, options.texts)?;
     let mut record = start.record(&experiment.name, options);
     record.experiment = experiment.to_json();

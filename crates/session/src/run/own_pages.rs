@@ -6,11 +6,11 @@ use erlang::queues::{MOST_QUEUES, QueueRequest, QueueSort};
 use measure::{Nanos, Problem, counted};
 
 use super::companion::{Collected, Companion, LoadEnd};
+use crate::Error;
 use crate::brokers::Broker;
-use crate::experiment::{OwnPage, ProbedAddresses};
-use crate::page_server::PageServer;
 use crate::queue_page::{QueuePage, serve_queues_here};
-use crate::{Error, Experiment};
+use experiment::{Experiment, OwnPage, ProbedAddresses};
+use web::page_server::PageServer;
 
 /// The pages that a run serves, until this is dropped: then nothing of them is left on the broker's node either.
 #[derive(Debug, Default)]

@@ -221,7 +221,7 @@ mod tests {
     fn claimed_and_held(pages: u64) -> (u32, u32) {
         let (mut claimed, mut held) = (0, 0);
         for seed in 0..40 {
-            let times = crate::scrape::RequestTimes {
+            let times = web::scrape::RequestTimes {
                 every: Nanos::from_millis(5_000),
                 jitter: Some(seed),
             };

@@ -8,9 +8,9 @@ use measure::{Clock, wall_clock_unix_ns};
 
 use super::{RunOptions, Start, filling};
 use crate::brokers::{self, NodeData};
-use crate::experiment::BrokerSpec;
 use crate::prepared::{self, DATA, PreparedData, PreparedFolder, PreparedLock};
-use crate::{Error, Experiment, Observer};
+use crate::{Error, Observer};
+use experiment::{BrokerSpec, Experiment};
 
 /// Seconds in which the compact header's clock, which wraps after 78 hours, tells messages of before a run.
 const COMPACT_CLOCK_S: u64 = 72 * 3_600;

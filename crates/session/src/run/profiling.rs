@@ -8,12 +8,12 @@ use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use archive::profile::{
-    ErlangProcess, FORMATS, Merge, Profile, ProfileError, ProfileHeader, StacksWriter, USUAL_EVENT,
-};
 use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Problem, Time};
 use profile::{Options, Outcome, PROCESS_ENDED, Sampler, SamplingSwitch};
+use stacks::{
+    ErlangProcess, FORMATS, Merge, Profile, ProfileError, ProfileHeader, StacksWriter, USUAL_EVENT,
+};
 
 use crate::judge::{probed, profile_findings, profile_gaps, profile_incomplete};
 

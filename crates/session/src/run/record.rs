@@ -12,10 +12,10 @@ use super::finish::Ending;
 use super::named_process;
 use super::recording::{Recording, RunContext};
 use super::{RunOptions, RunOutcome, Start, Texts};
-use crate::experiment::ProfileSpec;
 use crate::judge::profile_incomplete;
 use crate::usage::ProcUsage;
 use crate::{Error, Look, Observer};
+use experiment::ProfileSpec;
 
 /// Whether to stop is checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

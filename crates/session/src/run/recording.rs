@@ -25,9 +25,9 @@ use super::topology::BrokerState;
 use crate::Observer;
 use crate::brokers::{Listener, log::LogFollower};
 use crate::connection_time::ConnectionCounts;
-use crate::experiment::Requirement;
 use crate::judge::Planned;
 use crate::usage::{Reading, UsageSource, between};
+use experiment::Requirement;
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
 const MOST_EVENTS: usize = 1_000;
@@ -313,7 +313,7 @@ impl<'a> Recording<'a> {
     }
 
     pub(super) fn keep_event(&mut self, at: Time, label: String) {
-        let label = crate::redact::text(&label);
+        let label = web::redact::text(&label);
         let event = Event {
             t: self.seconds_since_origin(at),
             label,
@@ -517,7 +517,8 @@ impl load::Sink for Recording<'_> {
             }
         }
         if interval.length() >= SHORTEST_USAGE {
-            self.contention.read(point.idle, self.usage.as_mut());
+            let usage = self.usage.as_mut();
+            self.contention.read(interval.length(), point.idle, usage);
             let values = self.usage.activity();
             self.observer.values(&values);
             if let Some(writer) = &mut self.writer {
@@ -576,6 +577,7 @@ impl load::Sink for Recording<'_> {
                 // What setting up took is no part of the first second.
                 self.last_usage = self.usage.read();
                 self.usage_from = self.last_usage;
+                self.contention.begin(self.usage.as_mut());
                 self.usage.activity();
                 self.call(|it| it.start(at));
                 self.start_profile_when_due(at);

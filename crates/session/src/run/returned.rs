@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::profile::ProfileHeader;
+use stacks::ProfileHeader;
 
 use super::Start;
 use super::profiling::{Profiling, Sampling};
@@ -84,8 +84,8 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    use archive::profile::Profile;
     use measure::Clock;
+    use stacks::Profile;
 
     use super::*;
     use crate::run::tests::begun;

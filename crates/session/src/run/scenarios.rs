@@ -132,7 +132,7 @@ mod tests {
     use measure::{MetricKind, Time};
 
     use super::*;
-    use crate::Experiment;
+    use experiment::Experiment;
 
     fn probe() -> ScenarioContext {
         let text = "name = \"x\"\n[[probe]]\nurl = \"http://localhost:1/x\"\nevery = \"2s\"\n";

@@ -5,8 +5,8 @@ use measure::{Clock, Nanos, Phase, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow};
 use super::page_cpu::{Flight, UsedCpu, page_cpu};
-use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
 use crate::usage::Reading;
+use web::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
 
 /// How long after a request was due a phase that began before it may still be heard of.
 const HEARD_OF: Nanos = Nanos::from_millis(10_000);
@@ -266,7 +266,7 @@ mod tests {
     use archive::{SeriesName, SeriesUnit};
 
     use super::*;
-    use crate::scrape::{PageCost, SelectedRate, SelectedValue};
+    use web::scrape::{PageCost, SelectedRate, SelectedValue};
 
     /// One page every second, from 0 on.
     fn scraping() -> Scraping {

@@ -3,7 +3,8 @@
 use measure::Problem;
 
 use super::{RunOptions, RunOutcome, run};
-use crate::{Error, Experiment, Observer};
+use crate::{Error, Observer};
+use experiment::Experiment;
 
 /// As [`run`], and once more where the broker did not start within its time; `observer` is told.
 ///

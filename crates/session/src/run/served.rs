@@ -1,10 +1,10 @@
 //! Who serves our connections: seen as soon as there is one, while the process on the broker's port was
 //! only presumed. Several may share a port, and a port may be forwarded.
 
-use archive::profile::ProfileHeader;
 use linux::processes;
 use linux::sockets::Server;
 use measure::Nanos;
+use stacks::ProfileHeader;
 
 use super::profiling::{Profiling, Sampling};
 use super::recording::Recording;

@@ -407,6 +407,37 @@ impl Companion for Toy {
     }
 }
 
+/// Profiles, companions and nodes tell what they found when they end, in whatever order that is.
+#[test]
+fn warnings_stand_in_one_order_whoever_tells_first() {
+    let incomplete = |why: &str| crate::judge::profile_incomplete(why);
+    let told = [
+        incomplete("b"),
+        Warning::new(WarningCode::Traced, archive::Tier::Note),
+        incomplete("a"),
+    ];
+    let order = |of: [usize; 3]| {
+        let dir = tempfile::tempdir().unwrap();
+        let (context, record, writer) = begun(dir.path());
+        let mut heard = Heard::default();
+        let usage = Box::new(Metered::default());
+        let recording =
+            Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+        let ended = recording.finish(Ending {
+            outcome: outcome(None),
+            topology: Topology::default(),
+            processes: Vec::new(),
+            warnings: of.map(|it| told[it].clone()).to_vec(),
+        });
+        let warnings = ended.record.warnings.into_iter();
+        warnings.map(|it| (it.code, it.values)).collect::<Vec<_>>()
+    };
+    let first = order([0, 1, 2]);
+    for other in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        assert_eq!(order(other), first);
+    }
+}
+
 #[test]
 fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_reverse() {
     let dir = tempfile::tempdir().unwrap();

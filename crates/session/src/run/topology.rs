@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use archive::Topology;
-use archive::profile::ErlangProcess;
 use measure::{Clock, Time};
+use stacks::ErlangProcess;
 
 use crate::brokers::{Broker, BrokerError};
 

@@ -6,10 +6,10 @@ use archive::{Tier, TraceSummary, TracedCall, Warning, WarningCode};
 use measure::{Nanos, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
+use crate::Error;
 use crate::brokers::{Broker, BrokerError};
-use crate::experiment::TracedBroker;
-use crate::trace::{LoggedCall, TraceLog, TraceState};
-use crate::{Error, Experiment};
+use crate::trace::{LoggedCall, TraceLog, TraceState, TracedBroker};
+use experiment::Experiment;
 
 /// The ways to the nodes that an experiment traces, and a log for its traces.
 ///

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 use load::scenario::{Operations, Scenario};
 use load::{Control, Error, Outcome, PhaseTimes, Phases, Requested, RunEvent, SliceSink, Together};
 use measure::{Clock, Metric, Nanos, Phase, Problem, Time};
 
+use super::TracedBroker;
 use super::counts::{CallCounts, SLICE};
 use super::metrics::TraceMetrics;
 use super::node::{NodeNews, NodeTraces, Order};
+use experiment::NodeTrace;
 
 /// Setting a trace up takes this long at most on a busy node, so it begins so long before the measured phase.
 const LEAD: Nanos = Nanos::from_millis(2_000);
@@ -38,8 +39,15 @@ pub(crate) struct TracePlan {
 
 impl TracePlan {
     /// One for each trace of a node.
-    pub(crate) fn all_of(node: NodeTraces, warmup: Nanos, measure: Nanos) -> Vec<Self> {
-        let node = Arc::new(node);
+    pub(crate) fn all_of(
+        its: NodeTrace,
+        traced: &TracedBroker,
+        warmup: Nanos,
+        measure: Nanos,
+    ) -> Vec<Self> {
+        let way = traced.nodes.get(&its.node).cloned();
+        let log = traced.log.clone();
+        let node = Arc::new(NodeTraces::new(way, its.options, its.traces, log));
         let mut all = Vec::new();
         while let Some(one) = node.trace(all.len()) {
             let plan = Self {
@@ -56,18 +64,6 @@ impl TracePlan {
             all.push(plan);
         }
         all
-    }
-
-    /// The time for which a trace may last on its node.
-    pub(crate) fn longest(warmup: Nanos, measure: Nanos) -> Duration {
-        /// Where the load ends when somebody says so.
-        const DAY: Duration = Duration::from_secs(24 * 3_600);
-        /// What clients may take to connect, and more.
-        const SLACK: Duration = Duration::from_secs(600);
-        match measure {
-            Nanos::ZERO => DAY * 7,
-            measure => Duration::from(warmup + measure) + SLACK,
-        }
     }
 
     /// Has the node's thread run; where it takes orders.

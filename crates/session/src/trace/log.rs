@@ -49,12 +49,6 @@ struct Logged {
     measured: Option<(Time, Time)>,
 }
 
-impl PartialEq for TraceLog {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
 impl TraceLog {
     fn held(&self) -> MutexGuard<'_, Logged> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

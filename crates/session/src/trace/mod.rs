@@ -11,6 +11,16 @@ mod log;
 mod metrics;
 mod node;
 
+use std::collections::BTreeMap;
+
+use erlang::ConnectOptions;
+
 pub(crate) use beside::TracePlan;
 pub(crate) use log::{LoggedCall, TraceLog, TraceState};
-pub(crate) use node::{NodeTraces, OneTrace};
+
+/// How the nodes of a broker are reached for traces, by number, and where traces log.
+#[derive(Clone, Debug, Default)]
+pub struct TracedBroker {
+    pub(crate) nodes: BTreeMap<u32, ConnectOptions>,
+    pub(crate) log: TraceLog,
+}

@@ -15,6 +15,7 @@ use erlang::{
 use measure::{Clock, Nanos, Problem, Time};
 
 use super::log::TraceLog;
+use experiment::OneTrace;
 
 /// The longest wait for an answer while the trace runs.
 const WAIT: Duration = Duration::from_millis(50);
@@ -25,28 +26,15 @@ const HEARD_OF: Nanos = Nanos::from_millis(300);
 /// Times that a node's clock is asked; the quickest answer counts.
 const CLOCK_READINGS: usize = 5;
 
-/// One of the traces of a node.
-#[derive(Clone, Debug)]
-pub(crate) struct OneTrace {
-    /// Its scenario: `trace`, or `trace_NAME`.
-    pub(crate) scenario: String,
-    /// The function.
-    pub(crate) function: FunctionPattern,
-    /// Calls after which it ends.
-    pub(crate) limit: u32,
-}
-
-impl OneTrace {
-    fn is_of(&self, call: &Call) -> bool {
-        let FunctionPattern {
-            module,
-            function,
-            arity,
-        } = &self.function;
-        *module == call.module
-            && function.as_ref().is_none_or(|it| *it == call.function)
-            && arity.is_none_or(|it| it == call.arity)
-    }
+fn is_of(one: &OneTrace, call: &Call) -> bool {
+    let FunctionPattern {
+        module,
+        function,
+        arity,
+    } = &one.function;
+    *module == call.module
+        && function.as_ref().is_none_or(|it| *it == call.function)
+        && arity.is_none_or(|it| it == call.arity)
 }
 
 /// What a scenario hears of its trace.
@@ -343,7 +331,7 @@ impl CallSorter<'_> {
         let at = self.clock.time(call.time);
         let all = self.of.traces.iter().enumerate();
         let its: Vec<usize> = all
-            .filter(|(_, it)| it.is_of(&call))
+            .filter(|(_, it)| is_of(it, &call))
             .map(|(trace, _)| trace)
             .collect();
         let mut traces = Vec::with_capacity(its.len());

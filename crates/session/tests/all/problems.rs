@@ -5,10 +5,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use archive::profile::ProfileError;
+use experiment::{Experiment, ExperimentError, Origin, read_faults};
 use measure::Problem;
-use session::experiment::{ExperimentError, Origin, read_faults};
-use session::{Experiment, brokers, guardian};
+use session::{brokers, guardian};
+use stacks::ProfileError;
 
 fn path() -> PathBuf {
     PathBuf::from("/some/where")

@@ -65,7 +65,7 @@ pub struct Amqp10Config {
     pub frame_max: u32,
     /// Highest session.
     pub channel_max: u16,
-    /// Largest message in several frames that is joined, in bytes.
+    /// The most that is joined of messages in several frames, in bytes, of all links together.
     pub max_body: u64,
     /// How long the handshake may take, and the orderly close.
     pub timeout: Nanos,
@@ -113,6 +113,9 @@ const DECODE_ERROR: &str = "amqp:decode-error";
 const NOT_ALLOWED: &str = "amqp:not-allowed";
 const FRAMING_ERROR: &str = "amqp:connection:framing-error";
 const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
+/// A link keeps a buffer of so many bytes for messages in parts.
+const KEPT: usize = 1 << 20;
+
 const TOO_LARGE: &str = "amqp:link:message-size-exceeded";
 
 /// Why a frame ends the connection.
@@ -161,6 +164,10 @@ pub struct Amqp10Client {
     sessions: Vec<Option<Session>>,
     /// By the peer's channels: ours.
     channels: Vec<Option<u16>>,
+    /// Bytes of messages that all links hold together.
+    joined: u64,
+    /// The link whose message, which has come in parts, was told last.
+    told: Option<(u16, u32)>,
 }
 
 /// Without the output, which may hold a password.
@@ -188,6 +195,8 @@ impl Amqp10Client {
             channel_max: 0,
             sessions: Vec::new(),
             channels: Vec::new(),
+            joined: 0,
+            told: None,
             config,
         }
     }
@@ -207,6 +216,9 @@ impl Amqp10Client {
         input: &mut &'i [u8],
     ) -> Result<Option<Amqp10Event<'a>>, Amqp10Error> {
         self.liveness.hear(now, self.offset + input.len() as u64);
+        if let Some((session, handle)) = self.told.take() {
+            self.drop_joined(session, handle);
+        }
         loop {
             match self.phase {
                 Phase::Closed => {
@@ -263,6 +275,7 @@ impl Amqp10Client {
         if let Err(error) = MessageParts::read(self.joined_bytes(session, handle)) {
             return Err(self.fail((DECODE_ERROR, error.to_string()).into()));
         }
+        self.told = Some((session, handle));
         let message = MessageParts::read(self.joined_bytes(session, handle))
             .map_err(|error| self.error((DECODE_ERROR, error.to_string())))?;
         Ok(Amqp10Event::Delivery {
@@ -275,12 +288,20 @@ impl Amqp10Client {
     }
 
     fn joined_bytes(&self, session: u16, handle: u32) -> &[u8] {
-        let session = self
-            .sessions
-            .get(usize::from(session))
-            .and_then(Option::as_ref);
-        let link = session.and_then(|it| it.links.get(handle as usize)?.as_ref());
-        link.map_or(&[], |link| &link.joined)
+        self.link(session, handle).map_or(&[], |link| &link.joined)
+    }
+
+    fn link(&self, session: u16, handle: u32) -> Option<&Link> {
+        let session = self.sessions.get(usize::from(session))?.as_ref()?;
+        session.links.get(handle as usize)?.as_ref()
+    }
+
+    /// What a link holds of a message is not needed any more.
+    fn drop_joined(&mut self, session: u16, handle: u32) {
+        let its = self.sessions.get_mut(usize::from(session));
+        if let Some(link) = its.and_then(|it| it.as_mut()?.link(handle)) {
+            self.joined -= link.drop_joined();
+        }
     }
 
     #[inline]
@@ -350,6 +371,9 @@ impl Amqp10Client {
                 if !ours {
                     frame::put(self.out(), FRAME_AMQP, number, &End::default());
                 }
+                for handle in 0..self.session(number)?.links.len() {
+                    self.drop_joined(number, handle as u32);
+                }
                 self.sessions[usize::from(number)] = None;
                 for known in &mut self.channels {
                     known.take_if(|it| *it == number);
@@ -405,7 +429,10 @@ impl Amqp10Client {
             self.channels.resize(at + 1, None);
         }
         self.channels[at] = Some(number);
-        Ok(Step::Event(Amqp10Event::Begun { session: number }))
+        Ok(Step::Event(Amqp10Event::Begun {
+            session: number,
+            incoming_window: begin.incoming_window,
+        }))
     }
 
     fn take_attach<'i>(&mut self, number: u16, attach: &Attach<'_>) -> Result<Step<'i>, Violation> {
@@ -442,7 +469,8 @@ impl Amqp10Client {
         let handle =
             handle.ok_or_else(|| (NOT_ALLOWED, format!("there is no link {}", detach.handle)))?;
         let ours = session.link(handle).is_some_and(|link| link.is_detaching);
-        session.forget(handle);
+        self.drop_joined(number, handle);
+        self.session(number)?.forget(handle);
         if !ours {
             let answer = Detach {
                 handle,
@@ -496,7 +524,7 @@ impl Amqp10Client {
         payload: &'i [u8],
     ) -> Result<Step<'i>, Violation> {
         let number = self.session_of(channel)?;
-        let max_body = self.config.max_body;
+        let room = self.config.max_body.saturating_sub(self.joined);
         let session = self.session(number)?;
         let wants_window = session.received();
         let Some(wants_window) = wants_window else {
@@ -519,9 +547,12 @@ impl Amqp10Client {
             .link(handle)
             .filter(|link| link.is_receiver)
             .ok_or_else(unknown)?;
-        let step = link.take(number, handle, transfer, payload, max_body)?;
+        let before = link.joined.len() as u64;
+        let step = link.take(number, handle, transfer, payload, room)?;
+        let after = link.joined.len() as u64;
+        self.joined = self.joined - before + after;
         if wants_window {
-            let flow = session.flow(None);
+            let flow = self.session(number)?.flow(None);
             frame::put(self.out(), FRAME_AMQP, number, &flow);
         }
         Ok(step)
@@ -721,12 +752,8 @@ impl Amqp10Client {
     /// Messages that a link has sent or received, by its own counter.
     #[must_use]
     pub fn delivery_count(&self, session: u16, handle: u32) -> u32 {
-        let session = self
-            .sessions
-            .get(usize::from(session))
-            .and_then(Option::as_ref);
-        let link = session.and_then(|it| it.links.get(handle as usize)?.as_ref());
-        link.map_or(0, |link| link.delivery_count)
+        self.link(session, handle)
+            .map_or(0, |link| link.delivery_count)
     }
 
     /// Starts the orderly close; [`Amqp10Event::CloseOk`] ends it. Before the handshake is complete, or after an
@@ -856,7 +883,15 @@ impl Amqp10Client {
 }
 
 impl Link {
-    /// Takes a part of a delivery.
+    /// Forgets what it holds of a message, but for a buffer of usual size; tells how many bytes that was.
+    fn drop_joined(&mut self) -> u64 {
+        let len = self.joined.len() as u64;
+        self.joined.clear();
+        self.joined.shrink_to(KEPT);
+        len
+    }
+
+    /// Takes a part of a delivery; `room` is what may be kept of parts.
     #[inline]
     fn take<'i>(
         &mut self,
@@ -864,7 +899,7 @@ impl Link {
         handle: u32,
         transfer: &Transfer<'_>,
         payload: &'i [u8],
-        max_body: u64,
+        room: u64,
     ) -> Result<Step<'i>, Violation> {
         let Partial { id, mut settled } = match (self.partial, transfer.delivery_id) {
             (Some(partial), None) => partial,
@@ -884,8 +919,12 @@ impl Link {
             self.credit = self.credit.saturating_sub(1);
         }
         if transfer.aborted == Some(true) {
-            self.joined.clear();
-            return Ok(Step::Nothing);
+            self.drop_joined();
+            return Ok(Step::Event(Amqp10Event::Aborted {
+                session,
+                handle,
+                id,
+            }));
         }
         if is_first && !more {
             let message = MessageParts::read(payload).map_err(|e| (DECODE_ERROR, e.to_string()))?;
@@ -897,12 +936,12 @@ impl Link {
                 message,
             }));
         }
-        if is_first {
-            self.joined.clear();
-        }
-        let len = self.joined.len() as u64 + payload.len() as u64;
-        if len > max_body {
-            let what = format!("a message of {len} bytes and more, the limit is {max_body}");
+        let len = payload.len() as u64;
+        if len > room {
+            let held = self.joined.len();
+            let what = format!(
+                "{len} bytes of a message after {held} others, {room} more are taken of all that come in parts"
+            );
             return Err((TOO_LARGE, what));
         }
         self.joined.extend_from_slice(payload);

@@ -21,6 +21,8 @@ pub enum Amqp10Event<'a> {
     Begun {
         /// The session.
         session: u16,
+        /// Frames that the peer takes before it says more; 0 where it takes none yet.
+        incoming_window: u32,
     },
     /// A link is attached. Where the peer has refused it, [`Self::Detached`] follows and says why.
     Attached {
@@ -65,6 +67,15 @@ pub enum Amqp10Event<'a> {
         settled: bool,
         /// The message.
         message: MessageParts<'a>,
+    },
+    /// A message that the peer has given up before its end. It took a number, and credit.
+    Aborted {
+        /// Its session.
+        session: u16,
+        /// Its link.
+        handle: u32,
+        /// The number, which nothing settles.
+        id: u32,
     },
     /// A link is gone. Answered already.
     Detached {

@@ -26,6 +26,8 @@ pub struct TransferTemplate {
     id_at: usize,
     tag_at: usize,
     more_at: usize,
+    /// Where the message itself begins.
+    sections_at: usize,
     /// The beginning of further frames, up to whether more follow.
     further: Vec<u8>,
     frame_max: usize,
@@ -92,6 +94,7 @@ impl TransferTemplate {
             id_at,
             tag_at,
             more_at,
+            sections_at,
             further,
             frame_max: frame_max as usize,
             slots,
@@ -113,6 +116,12 @@ impl TransferTemplate {
         let more = rest.div_ceil(self.part_max());
         let bytes = self.head.len() + len + more * (self.further.len() + 1);
         (1 + more as u32, bytes)
+    }
+
+    /// Bytes of a message with a body of `len` bytes, as the largest size that a peer takes counts them.
+    #[must_use]
+    pub const fn message_len(&self, len: usize) -> u64 {
+        (self.head.len() - self.sections_at + len) as u64
     }
 
     fn part_max(&self) -> usize {

@@ -67,8 +67,8 @@ fn http_response() {
     replay("http_response", wire::http1::fuzzing::response);
 }
 
-/// A target without a replay, or the other way round, is an oversight. `profile/tests/all/corpus.rs` replays those of
-/// profiles, `archive/tests/all/latency_log.rs` that of logs, and the tests of `erlang` its own.
+/// A target without a replay, or the other way round, is an oversight. `profile/src/tests/corpus.rs` replays those of
+/// profiles, `archive/src/tests/latency_log.rs` that of logs, and the tests of `erlang` its own.
 #[test]
 fn every_target_is_replayed() {
     let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");

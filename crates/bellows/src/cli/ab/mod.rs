@@ -8,7 +8,9 @@ use std::str::FromStr;
 
 use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
-use session::{Error, Experiment, LEAST_PAIRS};
+use experiment::Experiment;
+use session::Error;
+use study::LEAST_PAIRS;
 
 use super::args::OutputArgs;
 use super::command_line::Assignment;

@@ -50,7 +50,7 @@ pub(super) fn keys(given: &[Assignment], by_sides: &[String]) -> Result<Vec<Matr
 /// Reads `KEY=VALUE,VALUE`.
 fn key(given: &str) -> Result<MatrixKey, Failure> {
     let Some((key, values)) = given.split_once('=') else {
-        let hidden = session::redact::text(given);
+        let hidden = web::redact::text(given);
         return Err(Failure::usage(
             format!("--over {hidden}: it has no values"),
             EXAMPLE,
@@ -64,7 +64,7 @@ fn key(given: &str) -> Result<MatrixKey, Failure> {
     let values: Vec<String> = split(values).collect();
     let is_secret = |value: &String| {
         let assignment = format!("{key}={value}");
-        session::redact::assignment(&assignment) != assignment
+        web::redact::assignment(&assignment) != assignment
     };
     if values.iter().all(String::is_empty) {
         return Err(wrong("it has no values", EXAMPLE));

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use archive::{ComparedMatrix, ComparedSideName, PairedRuns, RunState, Tag};
 use measure::counted;
 use report::console::Shape;
-use session::{
-    FunctionCosts, LEAST_PAIRS, NextRun, Observer, RunOptions, counted_pairs, is_decided,
-    looks_again, next_run_of, paired_run,
+use session::{Observer, RunOptions};
+use study::{
+    FunctionCosts, LEAST_PAIRS, NextRun, counted_pairs, is_decided, looks_again, next_run_of,
+    paired_run,
 };
 
 use super::super::args::OutputArgs;

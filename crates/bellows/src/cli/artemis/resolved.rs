@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
+use experiment::{Experiment, LoadSpec, Origin, PhasesSpec, ProfileSpec, SizeSpec};
 use load::{Consumers, Endpoint};
 use measure::Length;
 use report::artemis::Sides;
-use session::Experiment;
-use session::experiment::{LoadSpec, Origin, PhasesSpec, ProfileSpec, SizeSpec};
 
 use super::Showing;
 use super::options::{

@@ -202,12 +202,7 @@ fn shown(counts: &QueueCounts, node: &str, is_live: bool) -> String {
         GridColumn::number("consumers"),
         GridColumn::number("age up to"),
     ];
-    let mut out = format!(
-        "{} of {node}: {} ready, {} unacknowledged\n",
-        counted(counts.queues, "queue"),
-        count(counts.ready),
-        count(counts.unacked)
-    );
+    let mut out = heading(counts, node);
     if !counts.rows.is_empty() {
         out.push('\n');
         out += &grid(
@@ -231,6 +226,26 @@ fn shown(counts: &QueueCounts, node: &str, is_live: bool) -> String {
         out += &sentence(&note, output::style());
     }
     out
+}
+
+/// How many queues there are, and what they hold as far as that is known.
+fn heading(counts: &QueueCounts, node: &str) -> String {
+    let queues = counted(counts.queues, "queue");
+    let (Some(ready), Some(unacked)) = (counts.ready, counts.unacked) else {
+        return format!("{queues} of {node}: how many messages they hold is not known\n");
+    };
+    let of_known = match counts.unknown {
+        0 => String::new(),
+        unknown => format!(
+            " in the {} whose numbers are known",
+            count(counts.queues - unknown.min(counts.queues))
+        ),
+    };
+    format!(
+        "{queues} of {node}: {} ready, {} unacknowledged{of_known}\n",
+        count(ready),
+        count(unacked)
+    )
 }
 
 fn cells(row: &QueueCount) -> Vec<String> {
@@ -303,6 +318,39 @@ fn notes(counts: &QueueCounts) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_of_numbers_that_are_unknown_is_not_told_as_zero() {
+        let of = |unknown, sum| QueueCounts {
+            queues: 3,
+            ready: sum,
+            unacked: sum,
+            unknown,
+            asked: 0,
+            silent: 0,
+            never_asked: 0,
+            silent_nodes: Vec::new(),
+            collects: "none".to_owned(),
+            node_us: 1,
+            answer_us: 1,
+            rows: Vec::new(),
+        };
+        for (unknown, sum, told) in [
+            (0, Some(5), "3 queues of n: 5 ready, 5 unacknowledged\n"),
+            (
+                1,
+                Some(5),
+                "3 queues of n: 5 ready, 5 unacknowledged in the 2 whose numbers are known\n",
+            ),
+            (
+                3,
+                None,
+                "3 queues of n: how many messages they hold is not known\n",
+            ),
+        ] {
+            assert_eq!(heading(&of(unknown, sum), "n"), told);
+        }
+    }
 
     #[test]
     fn only_loopback_is_served_unless_more_is_allowed() {

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use archive::profile::{
-    Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding,
-};
 use erlang::calls::CallTree;
 use measure::Time;
+use stacks::{Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 
 use crate::failure::Failure;
 use crate::output;
@@ -49,7 +47,7 @@ impl Stacks<'_> {
             }),
         };
         let content = format.write(profile, &heading)?;
-        archive::write_output(path, &content).map_err(|e| Failure::io("write", path, &e))?;
+        stacks::write_output(path, &content).map_err(|e| Failure::io("write", path, &e))?;
         output::line_aside(&format!("stacks written to {}", path.display()));
         Ok(())
     }

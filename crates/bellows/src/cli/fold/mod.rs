@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::{self, BufRead as _, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 
-use archive::profile::{
-    Beginning, Collapse, CollapseOptions, Inlined, other_than_text, read_problem, unpacked,
-};
 use clap::Args;
 use measure::{Problem, counted};
+use stacks::{
+    Beginning, Collapse, CollapseOptions, Inlined, other_than_text, read_problem, unpacked,
+};
 
 use self::inline::InlinedFunctions;
 use crate::failure::{Done, Failure};

@@ -13,7 +13,7 @@ use archive::{
     Throughput,
 };
 use report::ComparisonFormat;
-use session::{ComparisonOptions, comparison};
+use study::{ComparisonOptions, comparison};
 
 /// Set to write `runs.txt` in place of comparing it.
 const RENEW: &str = "BELLOWS_RENEW_BENCHSTAT";

@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use archive::profile::Profile;
 use archive::{RunRecord, RunState};
 use serde_json::Value;
+use stacks::Profile;
 
 use common::{DEADLINE, Ended, RUNS, Started};
 

@@ -9,9 +9,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use archive::profile::Profile;
 use base64::Engine as _;
 use serde_json::Value;
+use stacks::Profile;
 
 use super::{Busy, common, needs_perf_events, periods, record, unique};
 

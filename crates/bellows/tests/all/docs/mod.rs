@@ -17,8 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use blocks::{Block, blocks, changed_blocks, root};
+use experiment::Requirement;
 use screen::{Screen, play};
-use session::experiment::Requirement;
 
 const DEFAULT_PORT: &str = "5672";
 

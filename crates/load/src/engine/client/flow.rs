@@ -254,13 +254,20 @@ impl<C: Connection, E: Environment> Client<C, E> {
                     _ => {}
                 },
                 Some((client, Event::Confirm(confirm))) => {
-                    self.confirmed(client, confirm, now, context)?;
+                    let count = self.confirmed(client, confirm, now, context)?;
+                    if count == 0 && !confirm.multiple {
+                        self.note_repeated(confirm.tag, context);
+                    }
                 }
                 Some((client, Event::Unroutable { tag })) => {
-                    if let Some(work) = self.participants.get(client) {
-                        unroutable(work, tag, context);
+                    match (
+                        self.confirmed(client, Confirm::of(tag), now, context)?,
+                        self.participants.get(client),
+                    ) {
+                        (0, _) => self.note_repeated(tag, context),
+                        (_, Some(work)) => unroutable(work, tag, context),
+                        _ => {}
                     }
-                    self.confirmed(client, Confirm::of(tag), now, context)?;
                 }
                 Some((client, Event::Committed)) => self.committed(client, now, context)?,
                 Some((_, Event::Answer)) => {
@@ -321,7 +328,9 @@ impl<C: Connection, E: Environment> Client<C, E> {
         context: &mut Context<'_, E>,
     ) -> Result<(), Error> {
         match (taken, self.participants.get_mut(client)) {
-            (Taken::Reply(of), _) => self.confirmed(client, Confirm::of(of), now, context)?,
+            (Taken::Reply(of), _) => {
+                self.confirmed(client, Confirm::of(of), now, context)?;
+            }
             (Taken::Message { is_request }, Some(Participant::Consumer(consumer))) => {
                 let mut receiver = self.driver.connection.receiver(client);
                 if is_request {
@@ -390,6 +399,18 @@ impl<C: Connection, E: Environment> Client<C, E> {
         Ok(())
     }
 
+    /// The broker has answered a message again, which counts for nothing: told once for each client.
+    #[cold]
+    fn note_repeated(&mut self, tag: u64, context: &mut Context<'_, E>) {
+        if !std::mem::replace(&mut self.repeats, true) {
+            context.tell(Report::Event(RunEvent::Note(format!(
+                "{} answered message {tag} of a connection a second time; only the first answer counts",
+                self.driver.connection.endpoint()
+            ))));
+        }
+    }
+
+    /// Takes an answer; tells how many messages it was the first for.
     #[inline]
     fn confirmed(
         &mut self,
@@ -397,9 +418,9 @@ impl<C: Connection, E: Environment> Client<C, E> {
         confirm: Confirm,
         now: Time,
         context: &mut Context<'_, E>,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         let Some(Participant::Producer(producer)) = self.participants.get_mut(client) else {
-            return Ok(());
+            return Ok(0);
         };
         // What is answered after the end of the drain came too late for the ledger, too.
         let counts = self.state == ConnectionState::Running && !context.series.is_finished();
@@ -430,7 +451,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             progress.expected = progress.expected.saturating_sub(lost);
         }
         context.tally.handled += count;
-        Ok(())
+        Ok(count)
     }
 
     /// Sees to the consumers that have more to do than to take what comes; tells when next.
@@ -491,7 +512,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         if draining && now > drain_at + CATCH_UP {
             return Ok(SendState::Idle);
         }
-        let mut send_state = SendState::Idle;
+        let (mut send_state, mut has_sent) = (SendState::Idle, false);
         for _ in 0..self.participants.len() {
             let at = self.next_work;
             self.next_work = (at + 1) % self.participants.len();
@@ -508,6 +529,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             if let Some(ledger) = context.ledger.as_ref().filter(|_| sent.count > 0) {
                 ledger.publish_sent(producer.spec.id, producer.sent());
             }
+            has_sent |= sent.count > 0;
             let written = sender.pending() < BATCH_BYTES;
             let progress = &mut context.tally.progress;
             progress.expected += sent.count * producer.spec.expected_deliveries;
@@ -531,6 +553,9 @@ impl<C: Connection, E: Environment> Client<C, E> {
                 }
                 break;
             }
+        }
+        if has_sent {
+            self.had_credit(context);
         }
         self.flush()?;
         Ok(send_state)

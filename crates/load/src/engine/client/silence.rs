@@ -6,7 +6,7 @@ use measure::Time;
 
 use super::{Client, ConnectionState};
 use crate::Environment;
-use crate::engine::context::Tally;
+use crate::engine::context::{Context, Tally};
 use crate::engine::producer::Producer;
 use crate::engine::report::Report;
 use crate::engine::shared::Shared;
@@ -59,21 +59,48 @@ impl<C: Connection, E: Environment> Client<C, E> {
         if self.state != ConnectionState::Running {
             return None;
         }
-        let producers = || self.producers();
-        let oldest = producers().filter_map(Producer::oldest).min()?;
+        let before = Time(self.heard.0.saturating_sub(SHORTEST.0));
+        let waiting = || self.producers().map(|it| it.waiting(before));
+        let oldest = waiting().filter_map(|(_, oldest)| oldest).min()?;
         let from = self.heard.max(oldest);
         (now.since(from) >= SHORTEST).then(|| Silence {
             from,
             until: now,
             connections: 1,
-            in_flight: producers().map(Producer::in_flight).sum(),
+            in_flight: waiting().map(|(count, _)| count).sum(),
             ..Silence::default()
         })
     }
 
+    /// When the oldest message was sent that was answered since the last call.
+    pub(super) fn take_oldest_answered(&mut self) -> Option<Time> {
+        let producers = self.producers_mut();
+        producers.filter_map(Producer::take_oldest_answered).min()
+    }
+
+    /// Its silence ends: since the first of those was sent that are answered. The others may hang.
+    #[cold]
+    pub(super) fn answered_after(&mut self, silence: Silence, context: &mut Context<'_, E>) {
+        let until = self.heard;
+        let oldest = self.take_oldest_answered().filter(|it| *it <= until);
+        let from = oldest.map_or(silence.from, |oldest| silence.from.max(oldest));
+        if until.since(from) >= SHORTEST {
+            let drain_at = context.shared.boundaries().drain_at;
+            let silence = Silence {
+                from,
+                until,
+                ..silence
+            };
+            self.tell_silence(silence, drain_at, context.tally);
+        }
+    }
+
     /// Its silence ends because its connection does, or the run.
     pub(crate) fn end_silence(&self, drain_at: Time, tally: &mut Tally) {
-        if let Some(silence) = self.silence(tally.last_now) {
+        let in_flight: u64 = self.producers().map(Producer::in_flight).sum();
+        // One alone that has no answer hangs where others do.
+        let is_shown = |it: &Silence| it.in_flight > 1 || in_flight == it.in_flight;
+        if let Some(silence) = self.silence(tally.last_now).filter(is_shown) {
             self.tell_silence(silence, drain_at, tally);
         }
     }
@@ -82,7 +109,9 @@ impl<C: Connection, E: Environment> Client<C, E> {
     #[cold]
     pub(super) fn tell_silence(&self, silence: Silence, drain_at: Time, tally: &mut Tally) {
         let unsent = self.unsent(silence.from, silence.until.min(drain_at));
-        tally.silences.end(Silence { unsent, ..silence });
+        let others = tally.others_answered(&silence);
+        let silence = Silence { unsent, ..silence };
+        tally.silences.end_beside(silence, others);
     }
 
     /// Messages that became due between two instants and were not sent.

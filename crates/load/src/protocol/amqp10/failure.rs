@@ -36,10 +36,7 @@ pub(super) fn of_closing(
 ) -> Error {
     let endpoint = endpoint.to_string();
     let condition = error.map_or("", |error| error.condition.0);
-    let detail = match error {
-        Some(error) => one_line(&error.to_string()),
-        None => "the broker gave no reason".to_owned(),
-    };
+    let detail = reason(error);
     match stage {
         LinkStage::LogIn => Error::LogIn {
             endpoint,
@@ -66,6 +63,36 @@ pub(super) fn of_closing(
         },
         LinkStage::Running | LinkStage::Closing => Error::Lost { endpoint, detail },
     }
+}
+
+/// The broker ended a link, or its session, over which messages went; the connection may be as it was.
+pub(super) fn of_detaching(
+    endpoint: &Endpoint,
+    action: String,
+    error: Option<&Condition<'_>>,
+) -> Error {
+    let help = match error.map_or("", |error| error.condition.0) {
+        "amqp:resource-deleted" => "somebody deleted the queue or exchange: see who else uses it",
+        "amqp:link:message-size-exceeded" => {
+            "send smaller messages, or raise the largest size that the broker takes"
+        }
+        "amqp:unauthorized-access" => "give the user read and write permission, or use another",
+        _ => "the broker's log says why it ended the link",
+    };
+    Error::Detached {
+        endpoint: endpoint.to_string(),
+        action,
+        detail: reason(error),
+        help: help.into(),
+    }
+}
+
+/// The broker's condition and description.
+fn reason(error: Option<&Condition<'_>>) -> String {
+    error.map_or_else(
+        || "the broker gave no reason".to_owned(),
+        |error| one_line(&error.to_string()),
+    )
 }
 
 /// The protocol's state machine gave up.

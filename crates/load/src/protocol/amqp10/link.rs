@@ -88,12 +88,15 @@ pub(super) struct Link {
     body: Vec<u8>,
     /// Frames of the largest message.
     frames: u32,
-    /// Messages sent, as the broker counts them.
-    sent: u32,
-    /// The number of its first delivery on the wire, how many there were, and up to which all are settled.
+    /// Messages sent.
+    sent: u64,
+    /// What its first delivery that may be settled would have for a number on the wire if none before it had been
+    /// aborted, how many there were, and up to which all are settled.
     first: u32,
     received: u64,
     settled: u64,
+    /// From which delivery on numbers on the wire are ahead of ours by how many that were aborted.
+    aborted: Vec<(u64, u32)>,
     /// Messages that it may be let have more.
     spare: u32,
     /// An answer is awaited that comes after everything else.
@@ -118,6 +121,7 @@ impl Link {
             first: 0,
             received: 0,
             settled: 0,
+            aborted: Vec::new(),
             spare: 0,
             is_fenced: false,
         }
@@ -125,6 +129,7 @@ impl Link {
 
     pub(super) fn restart(&mut self) {
         (self.template, self.is_fenced) = (None, false);
+        self.aborted.clear();
         (
             self.sent,
             self.first,
@@ -213,20 +218,99 @@ impl Link {
         let LinkSpec::Consumer(spec) = &self.spec else {
             return None;
         };
+        let (all_settled, is_limit) = (spec.settled, spec.is_limit);
         if self.received == 0 {
             self.first = id;
         }
-        if id != self.first.wrapping_add(self.received as u32) {
+        if id != self.wire_id(self.received + 1) {
             return None;
         }
         self.received += 1;
-        self.spare += u32::from(settled || !spec.is_limit);
+        if all_settled {
+            self.settled = self.received;
+        }
+        self.spare += u32::from(settled || !is_limit);
         Some(self.received)
+    }
+
+    /// Takes that a delivery was given up before its end; false where it is not the next.
+    #[cold]
+    pub(super) fn aborted(&mut self, id: u32) -> bool {
+        // It took credit.
+        self.spare += 1;
+        let next = self.received + 1;
+        if self.received == 0 {
+            return true;
+        }
+        if id != self.wire_id(next) {
+            return false;
+        }
+        match self.aborted.last_mut() {
+            Some((from, ahead)) if *from == next => *ahead = ahead.wrapping_add(1),
+            _ => self.aborted.push((next, 1)),
+        }
+        // What is settled is never asked for again.
+        let (settled, first) = (self.settled, &mut self.first);
+        self.aborted.retain(|(from, ahead)| {
+            let is_needed = *from > settled + 1;
+            if !is_needed {
+                *first = first.wrapping_add(*ahead);
+            }
+            is_needed
+        });
+        true
+    }
+
+    /// The number on the wire of the delivery that is ours by this one.
+    fn wire_id(&self, tag: u64) -> u32 {
+        let before = self.aborted.iter().take_while(|(from, _)| *from <= tag);
+        let ahead = before.fold(0u32, |sum, (_, ahead)| sum.wrapping_add(*ahead));
+        self.first
+            .wrapping_add((tag - 1) as u32)
+            .wrapping_add(ahead)
+    }
+
+    /// Which message of the link, counted from 1, a number on the wire means; those wrap. What is not sent yet is the
+    /// next one.
+    pub(super) const fn tag_of(&self, id: u32) -> u64 {
+        let behind = (self.sent as u32).wrapping_sub(id);
+        match self.sent.checked_sub(behind as u64) {
+            Some(before) if behind <= u32::MAX / 2 => before + 1,
+            _ => self.sent + 1,
+        }
+    }
+
+    /// Why no message of the largest size would ever leave, where the peer has told its limits: frames in a session, and
+    /// bytes of a message; 0 for none.
+    pub(super) fn oversized(
+        &self,
+        window: u32,
+        max_message_size: u64,
+    ) -> Option<(String, &'static str)> {
+        let (LinkSpec::Producer(spec), Some(template)) = (&self.spec, &self.template) else {
+            return None;
+        };
+        let (BodyLengths::Same(most) | BodyLengths::Between(_, most)) = spec.bodies;
+        let len = template.message_len(most);
+        if window > 0 && self.frames > window {
+            let detail = format!(
+                "a message of {len} bytes takes {} frames, the broker takes {window} at a time",
+                self.frames
+            );
+            return Some((
+                detail,
+                "send smaller messages (message-size), or allow larger frames, here (frame-max) and in the broker",
+            ));
+        }
+        (max_message_size > 0 && len > max_message_size).then(|| {
+            let detail = format!("a message takes {len} bytes, the broker takes {max_message_size} at most");
+            (detail, "send smaller messages (message-size), or raise max_message_size in RabbitMQ's configuration")
+        })
     }
 
     /// Whether the broker answers a fence by this: for a sender, once it has counted all messages.
     pub(super) fn passes_fence(&mut self, flow: &Flow<'_>) -> bool {
-        let counts = !self.is_sender() || flow.delivery_count.unwrap_or(0) == self.sent;
+        let counts = !self.is_sender() || flow.delivery_count.unwrap_or(0) == self.sent as u32;
         counts && std::mem::take(&mut self.is_fenced)
     }
 
@@ -325,8 +409,8 @@ impl LinkHandle<'_> {
         if first == link.settled + 1 {
             link.settled = tag;
         }
-        let id = |tag: u64| link.first.wrapping_add((tag - 1) as u32);
-        self.client.settle(self.session, id(first), id(tag), state);
+        let (from, to) = (link.wire_id(first), link.wire_id(tag));
+        self.client.settle(self.session, from, to, state);
         if let LinkSpec::Consumer(Receiving { is_limit: true, .. }) = link.spec {
             link.spare += (tag - first + 1) as u32;
         }
@@ -341,7 +425,7 @@ impl Sender for LinkHandle<'_> {
     fn publish(&mut self, fill: impl FnOnce(&mut [u8])) {
         if let Some(template) = &self.link.template {
             self.client.publish(template, &self.link.body, fill);
-            self.link.sent = self.link.sent.wrapping_add(1);
+            self.link.sent += 1;
         }
     }
 
@@ -349,7 +433,7 @@ impl Sender for LinkHandle<'_> {
     fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8])) {
         if let Some(template) = &self.link.template {
             self.client.publish(template, body, fill);
-            self.link.sent = self.link.sent.wrapping_add(1);
+            self.link.sent += 1;
         }
     }
 
@@ -435,5 +519,68 @@ impl Receiver for LinkHandle<'_> {
     /// Requests are refused before the load.
     fn respond(&mut self, _: &Reply) -> Result<(), Error> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receiver(settled: bool) -> Link {
+        Link::new(LinkSpec::Consumer(Receiving {
+            address: "/queues/q".to_owned(),
+            settled,
+            credit: 10,
+            is_limit: !settled,
+            later: false,
+        }))
+    }
+
+    #[test]
+    fn numbers_on_the_wire_wrap_and_those_of_messages_do_not() {
+        let mut link = receiver(false);
+        let wrap = 1u64 << 32;
+        for (sent, id, tag) in [
+            (1, 0, 1),
+            (1_000, 999, 1_000),
+            (wrap, u32::MAX, wrap),
+            (wrap + 3, 2, wrap + 3),
+            (wrap + 3, u32::MAX, wrap),
+            (3 * wrap + 1, 0, 3 * wrap + 1),
+            // What is not sent yet.
+            (1, 1, 2),
+            (1, 5, 2),
+            (wrap + 3, 3, wrap + 4),
+            (wrap + 3, 1_000, wrap + 4),
+        ] {
+            link.sent = sent;
+            assert_eq!(link.tag_of(id), tag, "{sent} {id}");
+        }
+    }
+
+    #[test]
+    fn an_aborted_delivery_takes_a_number_on_the_wire_and_none_of_the_messages() {
+        for settled in [false, true] {
+            let mut link = receiver(settled);
+            let start = u32::MAX - 2;
+            let id = |n: u32| start.wrapping_add(n);
+            assert!(link.aborted(id(0)));
+            assert_eq!(link.received(id(1), settled), Some(1));
+            assert!(link.aborted(id(2)) && link.aborted(id(3)));
+            assert!(!link.aborted(id(7)), "out of turn");
+            assert_eq!(link.received(id(5), settled), None, "out of turn");
+            assert_eq!(link.received(id(4), settled), Some(2));
+            assert!(link.aborted(id(5)));
+            assert_eq!(link.received(id(6), settled), Some(3));
+            if settled {
+                assert!(link.aborted.is_empty(), "nothing is settled by number");
+                continue;
+            }
+            assert_eq!([1, 2, 3].map(|tag| link.wire_id(tag)), [1, 4, 6].map(id));
+            link.settled = 3;
+            assert!(link.aborted(id(7)) && link.aborted.is_empty());
+            assert_eq!(link.received(id(8), false), Some(4));
+            assert_eq!(link.wire_id(4), id(8));
+        }
     }
 }

@@ -40,7 +40,8 @@ enum Answer {
 #[derive(Clone, Copy, Debug)]
 struct Settling {
     client: usize,
-    next: u32,
+    /// The message that is told next, counted from 1.
+    next: u64,
     left: u32,
     outcome: DeliveryOutcome,
 }
@@ -222,6 +223,14 @@ impl Connection for LinkConnection {
                     .ok_or_else(|| failure::unasked(&spec.endpoint, "a delivery out of turn"))?;
                 Ok(Some((at, event)))
             }
+            Amqp10Event::Aborted { session, id, .. } => {
+                let at = usize::from(session);
+                if !links[at].aborted(id) {
+                    return Err(failure::unasked(&spec.endpoint, "a delivery out of turn"));
+                }
+                *hungry = links[at].is_hungry().then_some(at);
+                Ok(Some((at, Event::Other)))
+            }
             Amqp10Event::Settled {
                 session,
                 first,
@@ -229,7 +238,8 @@ impl Connection for LinkConnection {
                 state,
             } => {
                 // Nothing is sent on a consumer's session that could be settled.
-                if !links[usize::from(session)].is_sender() {
+                let link = &links[usize::from(session)];
+                if !link.is_sender() {
                     return Err(failure::unasked(
                         &spec.endpoint,
                         "a disposition of what was not sent",
@@ -241,7 +251,7 @@ impl Connection for LinkConnection {
                 }
                 *settling = Some(Settling {
                     client: usize::from(session),
-                    next: first,
+                    next: link.tag_of(first),
                     left: last.wrapping_sub(first).saturating_add(1),
                     outcome: DeliveryOutcome::of(state.as_ref()),
                 });
@@ -388,35 +398,68 @@ fn conversed(
     Ok(match event {
         Amqp10Event::Open { .. } => (0, Some(Answer::Open)),
         Amqp10Event::CloseOk => (0, Some(Answer::Closed)),
+        Amqp10Event::Begun {
+            session,
+            incoming_window,
+        } => {
+            let link = &links[at(*session)];
+            refuse_oversized(link, *incoming_window, 0, endpoint)?;
+            (at(*session), None)
+        }
         Amqp10Event::Attached {
             session,
             exists: true,
+            max_message_size,
             ..
-        } => (at(*session), Some(Answer::Attached)),
+        } => {
+            let link = &links[at(*session)];
+            refuse_oversized(link, 0, *max_message_size, endpoint)?;
+            (at(*session), Some(Answer::Attached))
+        }
         Amqp10Event::Flow {
             session,
             handle: Some(HANDLE),
             flow,
         } if links[at(*session)].passes_fence(flow) => (at(*session), Some(Answer::Fence)),
         // The reason why a link leads nowhere comes next.
-        Amqp10Event::Begun { session }
-        | Amqp10Event::Attached { session, .. }
+        Amqp10Event::Attached { session, .. }
         | Amqp10Event::Flow { session, .. }
         | Amqp10Event::Delivery { session, .. }
+        | Amqp10Event::Aborted { session, .. }
         | Amqp10Event::Settled { session, .. } => (at(*session), None),
         Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
-            let stage = match stage {
+            let action = links[at(*session)].action();
+            return Err(match stage {
                 LinkStage::LogIn | LinkStage::SetUp(_) => {
-                    LinkStage::SetUp(links[at(*session)].action())
+                    failure::of_closing(endpoint, &LinkStage::SetUp(action), error.as_ref())
                 }
-                other => other.clone(),
-            };
-            return Err(failure::of_closing(endpoint, &stage, error.as_ref()));
+                LinkStage::Running | LinkStage::Closing => {
+                    failure::of_detaching(endpoint, action, error.as_ref())
+                }
+            });
         }
         Amqp10Event::Closed { error } => {
             return Err(failure::of_closing(endpoint, stage, error.as_ref()));
         }
     })
+}
+
+/// Refuses a producer whose messages the broker would never take.
+fn refuse_oversized(
+    link: &Link,
+    window: u32,
+    max_message_size: u64,
+    endpoint: &Endpoint,
+) -> Result<(), Error> {
+    match link.oversized(window, max_message_size) {
+        None => Ok(()),
+        Some((detail, help)) => Err(Error::Refused {
+            endpoint: endpoint.to_string(),
+            action: link.action(),
+            detail,
+            help: help.into(),
+        }),
+    }
 }
 
 /// What a delivery is to the engine; `None` where it is not the link's next.
@@ -440,8 +483,7 @@ fn delivered<'a>(
 #[inline]
 fn next_settled<'a>(settling: &mut Option<Settling>) -> Option<(usize, Event<'a>)> {
     let all = settling.as_mut()?;
-    // Deliveries count from 0 on the wire.
-    let tag = u64::from(all.next) + 1;
+    let tag = all.next;
     let event = match all.outcome {
         DeliveryOutcome::Accepted => Event::Confirm(Confirm::of(tag)),
         DeliveryOutcome::Refused => Event::Confirm(Confirm {
@@ -451,7 +493,7 @@ fn next_settled<'a>(settling: &mut Option<Settling>) -> Option<(usize, Event<'a>
         DeliveryOutcome::Unroutable => Event::Unroutable { tag },
     };
     let client = all.client;
-    (all.next, all.left) = (all.next.wrapping_add(1), all.left - 1);
+    (all.next, all.left) = (all.next + 1, all.left - 1);
     settling.take_if(|all| all.left == 0);
     Some((client, event))
 }

@@ -72,9 +72,16 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
 /// Finds what a group asks for and this protocol does not do here.
 pub(super) fn validate(group: &Group) -> Result<(), Error> {
     if let Some((key, what)) = missing(group) {
+        let other = match key {
+            "destination" => "name a {subscription}, or ".to_owned(),
+            "queue-type" => "take another {queue-type}, or ".to_owned(),
+            // It is what is asked for that is missing, and nothing beside it.
+            "protocol" => String::new(),
+            key => format!("leave {{{key}}} out, or "),
+        };
         return Err(Error::invalid(
             format!("{what}: not over AMQP 1.0 in this version"),
-            format!("leave {{{key}}} out, or load with protocol = \"amqp091\""),
+            format!("{other}load with protocol = \"amqp091\""),
         )
         .about(key));
     }
@@ -89,4 +96,30 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
         .about("message-size"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remedy_leaves_nothing_out_that_a_load_needs() {
+        let topic = Destination::parse("topic://t").unwrap();
+        let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![topic]);
+        group.consumers.per_destination = 1;
+        let problem = validate(&group).unwrap_err().problem();
+        assert!(
+            problem.help.contains("name a {subscription}"),
+            "{problem:?}"
+        );
+        group.destinations = vec![Destination::queue("q")];
+        group.destinations[0].amqp091.queue_type = QueueType::Stream;
+        let problem = validate(&group).unwrap_err().problem();
+        assert!(
+            problem.help.starts_with("take another {queue-type}"),
+            "{problem:?}"
+        );
+        group.consumers.per_destination = 0;
+        assert_eq!(validate(&group), Ok(()));
+    }
 }

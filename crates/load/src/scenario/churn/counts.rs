@@ -52,17 +52,17 @@ impl CycleCounts {
             SlotEvent::Took(step) => {
                 self.handled += 1;
                 if step.is_answer() {
-                    self.heard(at.now, self.unanswered.silence(at.asked, at.now));
-                }
-                if !step.is_last() {
-                    self.unanswered.ask(at.now);
+                    let silence = self.unanswered.silence(at.asked, at.now);
+                    self.heard(at.asked, at.now, silence);
+                    if !step.is_last() {
+                        self.unanswered.ask(at.now);
+                    }
                 }
                 self.record_step(step, at.due, at.now.since(at.step_began));
             }
             SlotEvent::Opened => self.record_step(CycleStep::Open, at.due, at.now.since(at.due)),
             SlotEvent::Ready => self.own.ready += 1,
             SlotEvent::Done => {
-                self.unanswered.ended();
                 self.add(self.metrics.completed, at.due, 1);
                 self.record_step(CycleStep::Cycle, at.due, at.now.since(at.due));
                 return true;

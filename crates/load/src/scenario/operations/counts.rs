@@ -111,7 +111,7 @@ impl<F> OperationCounts<F> {
     /// An operation begins that could have begun since `possible`.
     pub(crate) fn begin(&mut self, due: Time, possible: Time, now: Time) {
         self.begun += 1;
-        self.unanswered.begin(now);
+        self.unanswered.ask(now);
         self.delayed += u64::from(possible > due);
         let lag = now.since(possible);
         self.interval.loop_lag_max = self.interval.loop_lag_max.max(lag);
@@ -135,13 +135,13 @@ impl<F> OperationCounts<F> {
         }
     }
 
-    /// One of those in flight has an answer, which ends this silence.
-    pub(crate) fn heard(&mut self, now: Time, silence: Option<Silence>) {
+    /// One of those in flight has an answer to what it asked then, which ends this silence.
+    pub(crate) fn heard(&mut self, asked: Time, now: Time, silence: Option<Silence>) {
         if silence.is_some_and(|silence| silence.in_flight > 0) {
             // What began in it is in flight.
             self.delayed = 0;
         }
-        self.unanswered.answered(now, silence);
+        self.unanswered.answered(asked, now, silence);
     }
 
     /// An operation has failed that had asked then, or is given up.
@@ -149,9 +149,8 @@ impl<F> OperationCounts<F> {
         if is_given_up {
             return self.unanswered.give_up(asked, now);
         }
-        self.heard(now, self.unanswered.silence(asked, now));
+        self.heard(asked, now, self.unanswered.silence(asked, now));
         self.unanswered.failed(asked);
-        self.unanswered.ended();
     }
 
     /// Counts a failure; an event where that is the first one for this reason.

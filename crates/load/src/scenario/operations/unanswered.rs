@@ -1,5 +1,7 @@
 //! Operations of an event loop in flight, and since when none of them was answered.
 
+use std::collections::BTreeMap;
+
 use measure::Time;
 
 use crate::Silence;
@@ -10,7 +12,8 @@ use crate::engine::silence::{SHORTEST, Silences};
 struct Gap {
     from: Time,
     until: Time,
-    /// Operations in flight at its end, or given up in it, that no silence has told of.
+    /// Operations that waited at its end, or were given up in it, and that no silence has told of. One that had waited
+    /// for long when it began hangs, whatever the server does.
     delayed: u64,
 }
 
@@ -24,19 +27,21 @@ struct Gap {
 /// asked in it         ------------------------|   is slow, too: the server answered others before
 /// ```
 ///
-/// A silence is the part of a gap since the first of those was asked that the server answers at its end.
+/// A silence is the part of a gap since the first of those was asked that the server answers at its end. One operation
+/// alone that has no answer at all shows none where others have hung while the server answered.
 #[derive(Debug, Default)]
 pub(crate) struct Unanswered {
     pub(crate) silences: Silences,
-    in_flight: u64,
+    /// Operations in flight, by the time at which each has asked last.
+    waiting: BTreeMap<Time, u64>,
     /// The last answer.
     heard: Time,
-    /// When the first was asked since then.
-    asked: Option<Time>,
-    /// Operations that were given up since then.
+    /// Operations that were given up since then, without those that hung.
     given_up: u64,
     /// When the first of them was asked that was asked since then.
     given_up_from: Option<Time>,
+    /// An operation was given up that hung while the server answered others.
+    hung: bool,
     /// The last long one: answers that come together end it together.
     gap: Gap,
     /// The end of the last silence.
@@ -46,15 +51,30 @@ pub(crate) struct Unanswered {
 }
 
 impl Unanswered {
-    /// An operation begins.
-    pub(crate) fn begin(&mut self, now: Time) {
-        self.in_flight += 1;
-        self.ask(now);
+    /// The server is asked something, by an operation that begins or has just had an answer.
+    pub(crate) fn ask(&mut self, now: Time) {
+        *self.waiting.entry(now).or_default() += 1;
     }
 
-    /// The server is asked something, by an operation in flight.
-    pub(crate) fn ask(&mut self, now: Time) {
-        self.asked.get_or_insert(now);
+    /// Operations waited for it, and the server had not answered for long since they asked.
+    fn delayed(&self) -> u64 {
+        let waiting = self.waiting.range(self.recent()..);
+        waiting.map(|(_, count)| count).sum::<u64>() + self.given_up
+    }
+
+    /// What was asked before hung already when the last answer came.
+    fn recent(&self) -> Time {
+        Time(self.heard.0.saturating_sub(SHORTEST.0))
+    }
+
+    /// Whoever asked then waits no longer.
+    fn ended(&mut self, asked: Time) {
+        if let Some(count) = self.waiting.get_mut(&asked) {
+            *count -= 1;
+            if *count == 0 {
+                self.waiting.remove(&asked);
+            }
+        }
     }
 
     /// The silence that ends with an answer now to what was asked then, where that is worth telling.
@@ -74,14 +94,19 @@ impl Unanswered {
         Gap {
             from: self.heard,
             until: now,
-            delayed: self.in_flight + self.given_up,
+            delayed: self.delayed(),
         }
     }
 
-    /// One of those in flight has an answer, which ends this silence.
-    pub(crate) fn answered(&mut self, now: Time, silence: Option<Silence>) {
+    /// One of those in flight has an answer to what it asked then, which ends this silence.
+    pub(crate) fn answered(&mut self, asked: Time, now: Time, silence: Option<Silence>) {
+        self.hear(now, silence);
+        self.ended(asked);
+    }
+
+    fn hear(&mut self, now: Time, silence: Option<Silence>) {
         self.gap = self.gap(now);
-        (self.heard, self.asked) = (now, None);
+        self.heard = now;
         (self.given_up, self.given_up_from) = (0, None);
         if let Some(silence) = silence {
             if std::mem::take(&mut self.gap.delayed) > 0 {
@@ -101,35 +126,40 @@ impl Unanswered {
         self.failed += u64::from(self.waited(began));
     }
 
-    /// One of those in flight has ended.
-    pub(crate) fn ended(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-    }
-
-    /// One of those in flight, which was asked then, is given up. The others wait on, and where there are none nobody
-    /// does.
+    /// One of those in flight, which asked then, is given up. The others wait on, and where there are none nobody does.
     pub(crate) fn give_up(&mut self, asked: Time, now: Time) {
-        self.ended();
-        self.given_up += 1;
+        self.ended(asked);
+        if asked >= self.recent() {
+            self.given_up += 1;
+        } else {
+            self.hung = true;
+        }
         if asked >= self.heard {
             let first = self.given_up_from.map_or(asked, |first| first.min(asked));
             self.given_up_from = Some(first);
         }
-        if self.in_flight == 0 {
+        if self.waiting.is_empty() {
             self.end(now);
         }
     }
 
     /// Nobody waits any longer.
     fn end(&mut self, now: Time) {
-        let delayed = self.in_flight + self.given_up;
-        let long = self.asked.filter(|from| now.since(*from) >= SHORTEST);
-        self.answered(now, long.map(|from| silence(from, now, delayed)));
+        let delayed = self.delayed();
+        let hung = self.hung || self.waiting.range(..self.recent()).next().is_some();
+        let waits_from = self
+            .waiting
+            .range(self.heard..)
+            .next()
+            .map(|(asked, _)| *asked);
+        let from = [waits_from, self.given_up_from].into_iter().flatten().min();
+        let long = from.filter(|from| now.since(*from) >= SHORTEST && (delayed > 1 || !hung));
+        self.hear(now, long.map(|from| silence(from, now, delayed)));
     }
 
     /// The silences that are over, or all at the end.
     pub(crate) fn take(&mut self, now: Time, handled: u64, is_end: bool) -> [Option<Silence>; 4] {
-        if is_end && self.in_flight > 0 {
+        if is_end && !self.waiting.is_empty() {
             self.end(now);
         }
         let over = self.silences.take(now, handled, is_end);
@@ -175,7 +205,7 @@ mod tests {
     }
 
     fn answered(loop_: &mut Unanswered, asked: Time, now: Time) {
-        loop_.answered(now, loop_.silence(asked, now));
+        loop_.answered(asked, now, loop_.silence(asked, now));
     }
 
     /// Each eighth takes 25 times as long as lies between two, and the others are answered meanwhile.
@@ -190,102 +220,161 @@ mod tests {
                     let is_over = ms(gap * 25) <= Time(asked.since(*began).0);
                     if is_over {
                         answered(&mut loop_, *began, asked);
-                        loop_.ended();
                     }
                     !is_over
                 });
-                loop_.begin(asked);
+                loop_.ask(asked);
                 if at % 8 == 0 {
                     slow.push(asked);
                 } else {
                     answered(&mut loop_, asked, ms(at * gap + 2));
-                    loop_.ended();
                 }
             }
-            // Those that hang are no silence where nothing further is asked of the server.
             assert_eq!(told(&mut loop_), [], "one each {gap} ms");
         }
     }
 
-    /// From when until when, each.
-    type Spans = Vec<(Time, Time)>;
+    /// What was asked, until when, and whether it had an answer then; in the order of these ends.
+    type Waits = Vec<(Time, Time, bool)>;
+    /// From when until when, and how many it delayed, each.
+    type Spans = Vec<(Time, Time, u64)>;
 
-    /// When what was asked has its answers, by the seed: operations of one to three steps at random times, some of them
-    /// slow, at a server that stands still in the second of five seconds. What is told of it meanwhile.
-    fn played(random: &mut Random) -> (Spans, Spans) {
+    type Events = BTreeSet<(Time, u64, u64, Time)>;
+
+    fn first_before(events: &mut Events, end: Time) -> Option<(Time, u64, u64, Time)> {
+        let is_before = events.first().is_some_and(|it| it.0 < end);
+        is_before.then(|| events.pop_first()).flatten()
+    }
+
+    /// In place of a step: given up.
+    const GIVEN_UP: u64 = 9;
+
+    /// Operations of one to three steps at random times by the seed, some of them slow and some that hang, at a server
+    /// that stands still in the second of five seconds; the end of the run, and what is told of it meanwhile.
+    fn played(random: &mut Random) -> (Waits, Time, Spans) {
         let gap = random.of(&[10, 100, 2_000]);
         let one_slow_in = random.of(&[3, 30, 1_000]);
+        let one_hangs_in = random.of(&[5, 50, 100_000]);
+        let end = ms(random.below(100 * gap) + 500);
         // When, which, how far it is, and when that was asked.
-        let mut events = BTreeSet::new();
+        let mut events = Events::new();
         let mut at = 0;
         for number in 0..200_u64 {
             at += random.below(gap);
-            events.insert((ms(at), number, 0, ms(at)));
+            events.insert((Time(ms(at).0 + number * 10), number, 0, Time(0)));
         }
         let (mut loop_, mut waits, mut told) = (Unanswered::default(), Vec::new(), Vec::new());
-        while let Some((now, number, step, asked)) = events.pop_first() {
+        while let Some((now, number, step, asked)) = first_before(&mut events, end) {
             told.extend(loop_.take(now, 0, false).into_iter().flatten());
-            if step == 0 {
-                loop_.begin(now);
-            } else {
-                waits.push((asked, now));
-                answered(&mut loop_, asked, now);
-                if step > number % 3 {
-                    loop_.ended();
-                    continue;
-                }
-                loop_.ask(now);
+            if step > 0 {
+                waits.push((asked, now, step != GIVEN_UP));
             }
+            match step {
+                0 => {}
+                GIVEN_UP => loop_.give_up(asked, now),
+                _ => answered(&mut loop_, asked, now),
+            }
+            if step > number % 3 {
+                continue;
+            }
+            loop_.ask(now);
             let is_slow = random.one_in(one_slow_in);
             let took = random.below(if is_slow { 3_000 } else { 5 });
-            let then = now.0 / 1_000_000 + took;
-            let stands_still = (1_000..2_000).contains(&(then % 5_000));
-            let then = if stands_still {
-                then - then % 5_000 + 2_000
-            } else {
-                then
-            };
-            events.insert((ms(then), number, step + 1, now));
+            let mut then = now.0 / 1_000_000 + took;
+            let mut next = step + 1;
+            if random.one_in(one_hangs_in) {
+                (then, next) = (now.0 / 1_000_000 + 1_500, GIVEN_UP);
+            } else if (1_000..2_000).contains(&(then % 5_000)) {
+                then = then - then % 5_000 + 2_000;
+            }
+            // No two at once.
+            let then = Time(ms(then).0 + number * 10 + next).max(Time(now.0 + 1));
+            events.insert((then, number, next, now));
         }
-        told.extend(loop_.take(Time(u64::MAX), 0, true).into_iter().flatten());
-        let told = told.iter().map(|it| (it.from, it.until)).collect();
-        (waits, told)
+        told.extend(loop_.take(end, 0, true).into_iter().flatten());
+        let left = events.iter().filter(|it| it.2 > 0);
+        waits.extend(left.map(|(_, _, _, asked)| (*asked, Time(u64::MAX), false)));
+        let told = told.iter().map(|it| (it.from, it.until, it.in_flight));
+        (waits, end, told.collect())
+    }
+
+    /// The silences by all that is known afterwards.
+    fn expected(waits: &Waits, end: Time) -> Spans {
+        let (mut heard, mut has_hung, mut silences) = (Time(0), false, Vec::new());
+        for (at, &(asked, until, is_answered)) in waits.iter().enumerate() {
+            let now = until.min(end);
+            let was_heard = |asked: Time| asked.0 + SHORTEST.0 < heard.0;
+            let gone = |it: &&(Time, Time, bool)| it.1 > heard && !it.2;
+            let waiting = || waits[at..].iter().filter(|it| it.0 < now);
+            let given_up = || waits[..at].iter().filter(gone);
+            has_hung |= until < end && !is_answered && was_heard(asked);
+            if !is_answered && until < end && waiting().count() > 1 {
+                continue;
+            }
+            let both = || waiting().chain(given_up());
+            let delayed = both().filter(|it| !was_heard(it.0)).count() as u64;
+            let is_alone = delayed < 2 && (has_hung || both().any(|it| was_heard(it.0)));
+            let at_its_end = |it: &&(Time, Time, bool)| {
+                !is_answered || it.1 <= now || it.2 && it.1.since(now) < SHORTEST
+            };
+            let of_gap = both().filter(|it| it.0 >= heard).filter(at_its_end);
+            let first = of_gap.map(|it| it.0).min();
+            let is_told =
+                |first: &Time| now.since(*first) >= SHORTEST && (is_answered || !is_alone);
+            silences.extend(first.filter(is_told).map(|first| (first, now, delayed)));
+            heard = now;
+            if until >= end {
+                break;
+            }
+        }
+        silences
     }
 
     #[test]
     fn a_silence_is_what_all_waited_for_that_are_answered_at_its_end() {
         let mut found = 0;
-        for seed in 0..300 {
-            let (waits, told) = played(&mut Random::new(seed));
-            let answers = waits.iter().map(|(_, answer)| *answer);
-            let mut answers: Vec<Time> = std::iter::once(Time(0)).chain(answers).collect();
-            answers.sort();
-            let silence = |gap: &[Time]| {
-                let (from, until) = (gap[0], gap[1]);
-                let at_its_end = until..until + SHORTEST;
-                let of_gap = |(asked, answer): &&(Time, Time)| {
-                    *asked >= from && *asked < until && at_its_end.contains(answer)
-                };
-                let first = waits.iter().filter(of_gap).map(|(asked, _)| *asked).min();
-                first.map(|first| (first, until))
-            };
-            let is_long = |(from, until): &(Time, Time)| until.since(*from) >= SHORTEST;
-            let silences = answers.windows(2).filter_map(silence).filter(is_long);
-            let silences: Vec<(Time, Time)> = silences.collect();
+        for seed in 0..1_000 {
+            let (waits, end, told) = played(&mut Random::new(seed));
+            let silences = expected(&waits, end);
             assert_eq!(told, silences, "seed {seed}");
             found += silences.len();
         }
         assert!(found > 1_000, "{found}");
     }
 
+    /// Ten a second, of which some hang, the last one too.
+    #[test]
+    fn one_that_hangs_last_is_no_silence_where_others_hang() {
+        let mut loop_ = Unanswered::default();
+        let play = |loop_: &mut Unanswered, second: u64, last: &[u64]| {
+            for at in (0..10).map(|at| second * 1_000 + at * 100) {
+                loop_.ask(ms(at));
+                if at % 1_000 != 300 && !last.contains(&(at % 1_000)) {
+                    answered(loop_, ms(at), ms(at + 2));
+                }
+            }
+        };
+        play(&mut loop_, 0, &[900]);
+        assert_eq!(told(&mut loop_), [], "in flight");
+        let mut loop_ = Unanswered::default();
+        play(&mut loop_, 0, &[]);
+        loop_.give_up(ms(300), ms(1_300));
+        loop_.ask(ms(2_000));
+        loop_.give_up(ms(2_000), ms(3_000));
+        assert_eq!(told(&mut loop_), [], "given up");
+        // Two that have no answer show one, of which the older that hangs is no part.
+        let mut loop_ = Unanswered::default();
+        play(&mut loop_, 0, &[800, 900]);
+        assert_eq!(told(&mut loop_), [(ms(800), ms(100_000), 2, 0)]);
+    }
+
     /// The answer that comes first is not that for which the server was asked first.
     #[test]
     fn answers_that_come_together_end_a_silence_together() {
         let mut loop_ = Unanswered::default();
-        (0..3).for_each(|at| loop_.begin(ms(1_000 + at * 450)));
+        (0..3).for_each(|at| loop_.ask(ms(1_000 + at * 450)));
         for (asked, now) in [(1_900, 1_950), (1_000, 1_951), (1_450, 1_952)] {
             answered(&mut loop_, ms(asked), ms(now));
-            loop_.ended();
         }
         assert_eq!(told(&mut loop_), [(ms(1_000), ms(1_950), 3, 0)]);
     }
@@ -294,20 +383,17 @@ mod tests {
     #[test]
     fn what_is_given_up_waited_for_the_server_too() {
         let mut loop_ = Unanswered::default();
-        loop_.begin(ms(1_000));
-        loop_.begin(ms(1_200));
+        loop_.ask(ms(1_000));
+        loop_.ask(ms(1_200));
         loop_.give_up(ms(1_000), ms(2_000));
         answered(&mut loop_, ms(1_200), ms(2_100));
-        loop_.ended();
         // One that hangs beside others is not what they waited for.
-        loop_.begin(ms(3_000));
-        loop_.begin(ms(3_001));
+        loop_.ask(ms(3_000));
+        loop_.ask(ms(3_001));
         answered(&mut loop_, ms(3_001), ms(3_002));
-        loop_.ended();
-        loop_.begin(ms(3_950));
+        loop_.ask(ms(3_950));
         loop_.give_up(ms(3_000), ms(4_000));
         answered(&mut loop_, ms(3_950), ms(4_010));
-        loop_.ended();
         assert_eq!(told(&mut loop_), [(ms(1_000), ms(2_100), 2, 0)]);
     }
 
@@ -315,7 +401,7 @@ mod tests {
     fn operations_that_are_given_up_do_not_end_a_silence() {
         let mut loop_ = Unanswered::default();
         for at in 0..20 {
-            loop_.begin(ms(at * 100));
+            loop_.ask(ms(at * 100));
             if at >= 5 {
                 loop_.give_up(ms(at * 100), ms(at * 100 + 1));
             }
@@ -324,19 +410,17 @@ mod tests {
         let now = ms(2_000);
         answered(&mut loop_, ms(0), now);
         loop_.failed(ms(1_500));
-        loop_.ended();
-        (0..4).for_each(|_| loop_.ended());
+        (1..5).for_each(|at| answered(&mut loop_, ms(at * 100), now));
         // What began later has nothing to do with it.
-        loop_.begin(ms(2_010));
+        loop_.ask(ms(2_010));
         answered(&mut loop_, ms(2_010), ms(2_020));
         loop_.failed(ms(2_010));
-        loop_.ended();
         assert_eq!(told(&mut loop_), [(ms(0), ms(2_000), 20, 1)]);
         // One alone waits as long as it does; what is in flight at the end, until then.
-        loop_.begin(ms(5_000));
+        loop_.ask(ms(5_000));
         loop_.give_up(ms(5_000), ms(5_300));
         assert_eq!(told(&mut loop_), [(ms(5_000), ms(5_300), 1, 0)]);
-        loop_.begin(ms(99_000));
+        loop_.ask(ms(99_000));
         assert_eq!(told(&mut loop_), [(ms(99_000), ms(100_000), 1, 0)]);
     }
 }

@@ -67,12 +67,11 @@ impl RequestCounts {
             status < 400 || length >= usual().saturating_mul(SLOW_ANSWERS)
         };
         let silence = self.unanswered.silence(sent, now).filter(is_stop);
-        self.heard(now, silence);
+        self.heard(sent, now, silence);
         self.handled += 1;
         if status >= 400 {
             self.unanswered.failed(sent);
         }
-        self.unanswered.ended();
     }
 
     /// A request was answered in order; an event where several before it failed.

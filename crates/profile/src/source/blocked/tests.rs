@@ -184,7 +184,7 @@ fn what_has_ended_unseen_is_left_out_and_told() {
     let (all, note) = told(script, 250 * MS);
     let of = |tid| all.iter().filter(move |it| it.0 == tid).count();
     assert_eq!([1, 99, 98].map(of), [3, 0, 1]);
-    assert_eq!(note, "of 1 blocked times the end was lost");
+    assert_eq!(note, "the end of 1 blocked time was lost");
 }
 
 #[test]
@@ -201,8 +201,8 @@ fn what_is_left_out_is_told() {
     ]];
     let (all, note) = told(script, 9 * MS);
     assert_eq!(all, [(2, 5 * MS, 2 * MS)]);
-    let wanted = "2 blocked times shorter than 1.00 ms are left out, 3.00 us together; \
-                  of 1 blocked times the end was lost";
+    let wanted = "2 blocked times shorter than 1.00 ms left out, 3.00 us together; \
+                  the end of 1 blocked time was lost";
     assert_eq!(note, wanted);
 }
 

@@ -7,10 +7,10 @@ mod pclntab;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use archive::profile::{Frame, FrameKind};
 use linux::maps::{self, Mapping};
 use object::read::{ReadCache, ReadRef};
 use object::{Object as _, ObjectSection as _};
+use stacks::{Frame, FrameKind};
 
 use self::module::{ModuleData, bytes_from};
 use self::pclntab::Pclntab;

@@ -10,7 +10,7 @@
 //! One value table says which inlined call an instruction is of. The calls stand in a tree, in `go:func.*`, each with
 //! its function's name and an instruction of the caller at the place of the call. Every number may be a lie.
 
-use archive::profile::SourceLine;
+use stacks::SourceLine;
 
 use super::super::Function;
 

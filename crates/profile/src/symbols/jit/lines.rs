@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use archive::profile::SourceLine;
+use stacks::SourceLine;
 
 /// Twenty times those of a large node; what comes later has no line.
 const MOST_LINES: usize = 4_000_000;

@@ -17,9 +17,9 @@ mod unwritten;
 
 use std::path::PathBuf;
 
-use archive::profile::SourceLine;
 use linux::{ProcessId, Status, maps};
 use measure::Time;
+use stacks::SourceLine;
 
 use self::file::{Change, MapFile, Refusal, Wanted};
 use self::table::JitTable;

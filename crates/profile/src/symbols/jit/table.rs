@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use archive::profile::{Frame, SourceLine};
+use stacks::{Frame, SourceLine};
 
 use super::lines::LineTable;
 

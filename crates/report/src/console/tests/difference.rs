@@ -124,6 +124,11 @@ fn programs_get_figures_where_people_get_marks() {
     let json = serde_json::to_value(difference_as_json(&table(&none, &none))).unwrap();
     assert_eq!(json["rows"], serde_json::json!([]));
     assert!(difference(&table(&none, &a), Style::PLAIN).contains("One side is empty"));
+    // A share does not change by more than 100 points.
+    let few = of_stacks(&[("t;main;f", 2), ("t;main;g", 1)]);
+    let shown = difference(&table(&few, &few), Style::PLAIN);
+    assert!(shown.contains("So few samples cannot tell"), "{shown}");
+    assert!(!shown.contains("points at a share"), "{shown}");
 }
 
 /// Folded text has no modules, and a library's version says nothing.

@@ -11,8 +11,8 @@ use super::super::{
 use super::install::{self, ArtemisInstallation, PRODUCT};
 use super::setup;
 use crate::Error;
-use crate::experiment::BrokerKind;
 use crate::guardian::{self, clean_leftovers};
+use experiment::BrokerKind;
 
 pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Artemis, start)),

@@ -10,8 +10,9 @@ use crate::Error;
 use crate::brokers::BrokerError;
 use crate::brokers::answer::{NoAnswer, wait_for};
 use crate::brokers::rabbitmq::control;
-use crate::experiment::{BrokerSpec, Hidden};
-use crate::management::{LoginRemedy, Management, ManagementOptions, TIMEOUT};
+use experiment::BrokerSpec;
+use web::hidden::Hidden;
+use web::management::{LoginRemedy, Management, ManagementOptions, TIMEOUT};
 
 /// Holds the password of the user of the management API alone.
 const OWN_PASSWORD: &str = "BELLOWS_MANAGEMENT_PASSWORD";
@@ -108,7 +109,7 @@ pub(super) fn check(options: &ManagementOptions, control: &load::Control) -> Res
     let cancelled = || control.is_stopping();
     let why = match wait_for(CHECK_TIMEOUT, &cancelled, move || api.check(deadline)) {
         Ok(Err(error)) if error.timed_out => NoAnswer::TimedOut,
-        Ok(checked) => return Ok(checked?),
+        Ok(checked) => return Ok(checked.map_err(|it| it.problem)?),
         Err(why) => why,
     };
     let why = match why {
@@ -116,7 +117,7 @@ pub(super) fn check(options: &ManagementOptions, control: &load::Control) -> Res
         NoAnswer::TimedOut => format!("no answer within {} s", CHECK_TIMEOUT.as_secs()),
         NoAnswer::Failed(why) => why,
     };
-    let url = crate::redact::url(&options.url);
+    let url = web::redact::url(&options.url);
     let cause = format!("cannot log in to the management API at {url}");
     let help =
         "check host and port, and whether the broker is too busy; or leave out broker.management";

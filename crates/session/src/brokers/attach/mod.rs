@@ -6,11 +6,11 @@ mod node;
 use std::collections::BTreeSet;
 
 use archive::Topology;
-use archive::profile::ErlangProcess;
 use erlang::ConnectOptions;
 use linux::{processes, sockets};
 use load::Endpoint;
 use measure::Problem;
+use stacks::ErlangProcess;
 
 use self::management::ManagementLogin;
 use super::{
@@ -18,9 +18,9 @@ use super::{
     rabbitmq::control,
     registration::{Registration, Request},
 };
-use crate::experiment::BrokerKind;
-use crate::management::ManagementOptions;
 use crate::{Error, oauth2};
+use experiment::BrokerKind;
+use web::management::ManagementOptions;
 
 pub(super) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Attach, start)),

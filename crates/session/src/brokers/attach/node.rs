@@ -8,7 +8,7 @@ use measure::{Problem, Refused};
 use crate::Error;
 use crate::brokers::answer::{NoAnswer, wait_for};
 use crate::brokers::rabbitmq::control;
-use crate::experiment::BrokerSpec;
+use experiment::BrokerSpec;
 
 /// Holds the cookie of the broker's Erlang node.
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";

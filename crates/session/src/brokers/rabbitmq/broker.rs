@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use archive::{Topology, profile::ErlangProcess};
+use archive::Topology;
 use erlang::ConnectOptions;
-use load::Endpoint;
+use load::{Endpoint, Protocol};
+use measure::Problem;
+use stacks::ErlangProcess;
 
 use super::super::{
     Broker, BrokerError, Fault, Identity, Processes,
@@ -24,9 +26,10 @@ use super::{
     ready::wait_for_queues,
     setup,
 };
-use crate::experiment::{BrokerKind, BrokerSpec, Hidden, MOST_NODES};
-use crate::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 use crate::{Error, guardian, oauth2};
+use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec};
+use web::hidden::Hidden;
+use web::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 
 pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Rabbitmq, start)),
@@ -68,6 +71,24 @@ struct StartedNodes {
     _renewal: Option<oauth2::Renewal>,
 }
 
+/// The first release that speaks AMQP 1.0 without a plugin.
+const WITH_AMQP10: u32 = 4;
+
+/// Refuses loads over AMQP 1.0 where RabbitMQ does not speak it.
+fn refuse_amqp10(experiment: &Experiment, version: &str) -> Result<(), Problem> {
+    let major: Option<u32> = version.split('.').next().and_then(|it| it.parse().ok());
+    let over = |spec: &LoadSpec| spec.protocol == Protocol::Amqp10;
+    match experiment.load.iter().position(over) {
+        Some(i) if major.is_some_and(|major| major < WITH_AMQP10) => Err(Problem::new(
+            format!("{PRODUCT} {version} does not speak AMQP 1.0"),
+            format!("load.{i}.protocol = \"amqp10\""),
+            "set {broker.root} to a RabbitMQ 4, or leave {protocol} out",
+        )
+        .about(format!("load.{i}.protocol"))),
+        _ => Ok(()),
+    }
+}
+
 fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     let spec = &request.experiment.broker;
     let observer = request.observer;
@@ -86,8 +107,9 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         true => enable_metrics(&mut config, spec.node_count())?,
         false => Vec::new(),
     };
-    ports::evade(&mut config)?;
+    ports::evade(&mut config, spec.node_count())?;
     let version = Installation::find(spec.root.as_deref())?.version;
+    refuse_amqp10(request.experiment, &version).map_err(BrokerError::Config)?;
     let is_prepared = request.data.is_some_and(|data| data.original.is_some());
     let imports = match is_prepared {
         // They are part of the data.
@@ -379,12 +401,9 @@ fn enable_metrics(config: &mut Config, nodes: u32) -> Result<Vec<String>, Error>
     let ip = config.settings.entry("prometheus.tcp.ip".to_owned());
     let ip = ip.or_insert_with(|| LOCAL.to_owned());
     let host = host_of(ip);
-    let free = free_ports::<{ MOST_NODES as usize }>()?;
-    let ports: Vec<u16> = (0..nodes).zip(free).map(|(_, port)| port).collect();
-    let own = ports.iter().map(|port| (PORT.to_owned(), port.to_string()));
-    config.of_nodes = own.map(|setting| BTreeMap::from([setting])).collect();
-    let servers = ports.iter().map(|port| format!("http://{host}:{port}"));
-    Ok(servers.collect())
+    ports::evade(config, nodes)?;
+    let ports = config.of_nodes.iter().filter_map(|own| own.get(PORT));
+    Ok(ports.map(|port| format!("http://{host}:{port}")).collect())
 }
 
 /// The host by which a server is reached that listens at an address.
@@ -491,6 +510,24 @@ mod tests {
                 "vm_memory_high_watermark.absolute = 2GB"
             ]
         );
+    }
+
+    #[test]
+    fn loads_over_amqp_1_0_are_refused_before_a_node_that_does_not_speak_it_is_started() {
+        let experiment = |protocol: &str| {
+            let text = format!("[[load]]\n[[load]]\nprotocol = {protocol:?}");
+            Experiment::from_toml(&text, "test").unwrap()
+        };
+        for version in ["3.10.8", "3.13.7"] {
+            let problem = refuse_amqp10(&experiment("amqp10"), version).unwrap_err();
+            assert!(problem.cause.contains(version), "{problem:?}");
+            assert!(problem.help.contains("RabbitMQ 4"), "{problem:?}");
+            assert_eq!(refuse_amqp10(&experiment("amqp091"), version), Ok(()));
+        }
+        // A version that is none is the broker's matter.
+        for version in ["4.0.5", "10.1", "odd"] {
+            assert_eq!(refuse_amqp10(&experiment("amqp10"), version), Ok(()));
+        }
     }
 
     #[test]

@@ -18,8 +18,8 @@ use super::{
     relay::Relay,
     setup::NEEDED_SPACE,
 };
-use crate::experiment::MOST_NODES;
 use crate::guardian::clean_leftovers;
+use experiment::MOST_NODES;
 
 /// How often nodes that start are asked whether they see each other.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

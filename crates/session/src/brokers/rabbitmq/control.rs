@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::super::BrokerError;
 use super::super::answer::{NoAnswer, wait_for};
-use crate::broker_objects::BrokerObjects;
+use web::broker_objects::BrokerObjects;
 
 /// An expression that the node evaluates, whose value is JSON.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ const TOPOLOGY: Question = Question {
     timeout: TIMEOUT,
     again: Some(AGAIN),
 };
-/// What the busiest processes do: a list of [`archive::profile::ErlangProcess`].
+/// What the busiest processes do: a list of [`stacks::ErlangProcess`].
 pub(in crate::brokers) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
     asks_for: "what its processes do",

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::super::BrokerError;
 use super::install::PRODUCT;
-use crate::definitions::Definitions;
-use crate::experiment::BrokerSpec;
+use experiment::BrokerSpec;
+use web::definitions::Definitions;
 
 /// The first release without classic mirrored queues, which refuses their policies.
 const WITHOUT_MIRRORS: u32 = 4;
@@ -75,7 +75,7 @@ fn refuse_mirrors(definitions: &Definitions, version: &str, name: &str) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Experiment;
+    use experiment::Experiment;
 
     #[test]
     fn policies_of_mirrored_queues_are_refused_from_4_0_on() {

@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-use archive::profile::ErlangProcess;
 use erlang::{ConnectOptions, Cookie, NodeName};
 use load::Endpoint;
 use measure::Refused;
+use stacks::ErlangProcess;
 
 use super::super::{
     BrokerError, Fault,

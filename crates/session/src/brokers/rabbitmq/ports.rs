@@ -1,6 +1,7 @@
 //! Ports that a node is told to listen on beside AMQP: those that `broker.config` names, and those that plugins have where
 //! it names none. One that somebody else has is known before the node is started, and named with its key.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
@@ -8,6 +9,7 @@ use linux::{processes, sockets};
 
 use super::super::{BrokerError, managed::free_ports};
 use super::config::Config;
+use experiment::MOST_NODES;
 
 /// Plugins that listen, each with the key of its port and the port where that is not set.
 const LISTENING: [(&str, &str, u16); 7] = [
@@ -32,19 +34,28 @@ struct ListenerPort {
     is_usual: bool,
 }
 
-/// Gives plugins other ports, free ones, where somebody else has those that they take when nothing is said.
+/// Gives plugins free ports in place of those that they take when nothing is said: where somebody else has one, and to each
+/// of several nodes its own.
 ///
 /// # Errors
 /// No port is to be had.
-pub(super) fn evade(config: &mut Config) -> Result<(), BrokerError> {
+pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> {
+    const MOST: usize = LISTENING.len() * MOST_NODES as usize;
     let usual = listener_ports(config).into_iter();
-    // Nodes of a cluster may have ports of their own.
-    let has_own = |key: &str| config.of_nodes.iter().any(|own| own.contains_key(key));
-    let usual = usual.filter(|it| it.is_usual && !has_own(&it.key));
-    let taken: Vec<ListenerPort> = usual.filter(ListenerPort::is_taken).collect();
-    let free = free_ports::<{ LISTENING.len() }>()?;
-    for (listener, port) in taken.into_iter().zip(free) {
-        config.settings.insert(listener.key, port.to_string());
+    let usual: Vec<ListenerPort> = usual.filter(|it| it.is_usual).collect();
+    let mut free = free_ports::<MOST>()?.into_iter();
+    for listener in usual {
+        if nodes > 1 && !listener.is_of_first_node() {
+            let size = config.of_nodes.len().max(nodes as usize);
+            config.of_nodes.resize_with(size, BTreeMap::new);
+            for (own, port) in config.of_nodes.iter_mut().zip(&mut free) {
+                own.insert(listener.key.clone(), port.to_string());
+            }
+        } else if listener.is_taken()
+            && let Some(port) = free.next()
+        {
+            config.settings.insert(listener.key, port.to_string());
+        }
     }
     Ok(())
 }
@@ -60,20 +71,13 @@ pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     }
 }
 
-/// Refuses ports that each of several nodes would listen on. The first node alone has the management API, and nodes may have
-/// ports of their own.
+/// Refuses ports that each of several nodes would listen on.
 ///
 /// # Errors
 /// [`BrokerError::Config`] with the port and its key.
 pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerError> {
     let mut shared = listener_ports(config).into_iter();
-    let has_own = |key: &str| {
-        config
-            .of_nodes
-            .first()
-            .is_some_and(|own| own.contains_key(key))
-    };
-    let shared = shared.find(|it| !it.key.starts_with("management.") && !has_own(&it.key));
+    let shared = shared.find(|it| !it.is_of_first_node());
     match shared.filter(|_| nodes > 1) {
         None => Ok(()),
         Some(ListenerPort { key, port, .. }) => Err(BrokerError::config(
@@ -81,7 +85,7 @@ pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerErro
                 "port {port} of broker.config.{key} is one, and {nodes} nodes would listen on it"
             ),
             format!("broker.nodes is {nodes}"),
-            "take one node, or leave out the plugin that listens there",
+            "take one node, or leave the port out: each node then has a free one of its own",
         )),
     }
 }
@@ -104,7 +108,7 @@ pub(super) fn listening(config: &Config) -> Vec<String> {
     texts.collect()
 }
 
-/// What the settings and plugins have it listen on.
+/// What the settings and plugins have it listen on; of a cluster, without what its nodes have each for itself.
 fn listener_ports(config: &Config) -> Vec<ListenerPort> {
     let settings = &config.settings;
     let named = settings.iter().filter_map(|(key, value)| {
@@ -122,7 +126,8 @@ fn listener_ports(config: &Config) -> Vec<ListenerPort> {
     for (plugin, key, port) in LISTENING {
         let table = key.split('.').next().unwrap_or(key);
         let is_on = config.plugins.iter().any(|it| it == plugin);
-        let is_named = settings.keys().any(|it| is_listener_of(it, table));
+        let of_nodes = config.of_nodes.iter().flat_map(BTreeMap::keys);
+        let is_named = (settings.keys().chain(of_nodes)).any(|it| is_listener_of(it, table));
         if is_on && !is_named {
             all.push(ListenerPort {
                 key: key.to_owned(),
@@ -163,6 +168,11 @@ fn address(key: &str, value: &str) -> Option<(Option<IpAddr>, u16)> {
 }
 
 impl ListenerPort {
+    /// Whether the first node of several has it alone, as it has the management API.
+    fn is_of_first_node(&self) -> bool {
+        self.key.starts_with("management.")
+    }
+
     /// The addresses that RabbitMQ would listen on: all of both families where none is named.
     fn addresses(&self) -> Vec<SocketAddr> {
         let all = || {
@@ -296,17 +306,28 @@ mod tests {
         let listeners = LISTENING.map(|(_, _, port)| TcpListener::bind(("127.0.0.1", port)));
         let settings = [("management.tcp.ip", "127.0.0.1")];
         let mut evading = config(&plugins, &settings);
-        evade(&mut evading).unwrap();
+        evade(&mut evading, 1).unwrap();
         for (_, key, port) in LISTENING {
             assert_ne!(evading.settings[key], port.to_string(), "{key}");
         }
         check(&evading).unwrap();
+        // Each node of a cluster has its own, but for the management API, which the first has.
+        let mut evading = config(&plugins, &settings);
+        evade(&mut evading, 3).unwrap();
+        check(&evading).unwrap();
+        check_shared(&evading, 3).unwrap();
+        let mut own: Vec<&String> = evading.of_nodes.iter().flat_map(BTreeMap::values).collect();
+        let all = own.len();
+        own.sort();
+        own.dedup();
+        assert_eq!([all, own.len()], [3 * (LISTENING.len() - 1); 2]);
+        assert!(evading.settings.contains_key("management.tcp.port"));
         drop(listeners);
         // One that is named is refused, and one that is free is kept.
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port().to_string();
         let mut named = config(&[plugins[0]], &[("management.tcp.port", &port)]);
-        evade(&mut named).unwrap();
+        evade(&mut named, 1).unwrap();
         assert!(check(&named).is_err());
     }
 

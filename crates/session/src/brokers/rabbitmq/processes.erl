@@ -1,5 +1,5 @@
 %% What the node's busiest Erlang processes do as JSON, in the shape of
-%% archive::profile::ErlangProcess. No process is asked: what they do stands in tables, and in what each has
+%% stacks::ErlangProcess. No process is asked: what they do stands in tables, and in what each has
 %% noted of itself.
 Longest = 200,
 Text = fun (Binary) when is_binary(Binary) ->

@@ -20,6 +20,7 @@ fn chance(random: &mut Random) -> Facts {
     let producers = ProducerTime {
         ready: part(random),
         budget: part(random),
+        credit: part(random),
         socket: part(random),
         blocked: part(random),
         away: part(random),
@@ -103,6 +104,7 @@ fn was_awaited(e: &Facts, wait: Awaited) -> bool {
     match wait {
         Awaited::Answers if e.closed_loop => e.answers_share() >= 0.5 || time.budget >= 0.01,
         Awaited::Answers => time.budget >= 0.01,
+        Awaited::Credit => time.credit >= 0.01,
         Awaited::Sockets => time.socket >= 0.01,
         // Consumers had time to spare.
         Awaited::Deliveries => e.at_work() < 0.9,
@@ -144,13 +146,13 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
                     Some(Lateness::GeneratorStalled) => stalled(Stalled::Generator),
                     Some(Lateness::MachineStalled) => stalled(Stalled::Machine),
                     Some(Lateness::Broker) => {
-                        let waits = [time.budget, time.socket, time.blocked, time.away];
+                        let waits = time.of_broker();
                         e.late_share > 0.01 && waits.into_iter().any(|share| share >= 0.01)
                     }
                     Some(Lateness::Cores) => e.late_share > 0.01 && lacked_cores(e, 0.499_999),
                     // Nothing held them up: no core was lacking, and the broker was not waited for.
                     Some(Lateness::Generator) => {
-                        let waits = [time.budget, time.socket, time.blocked, time.away];
+                        let waits = time.of_broker();
                         let most = waits.into_iter().fold(0.0, f64::max);
                         let theirs = waits.into_iter().sum::<f64>() > time.ready && most >= 0.01;
                         e.late_share > 0.01 && !lacked_cores(e, 0.500_001) && !theirs
@@ -199,6 +201,7 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
         Cause::BrokerDoesNotRead => {
             was_awaited(e, Awaited::Sockets) || was_awaited(e, Awaited::Answers)
         }
+        Cause::NoCredit => time.credit >= 0.01,
         Cause::Alarm => time.blocked >= 0.01,
         Cause::NoConnection => time.away >= 0.01,
         Cause::ConsumersIdle => e.at_work() < 0.9,

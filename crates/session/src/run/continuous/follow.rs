@@ -5,15 +5,14 @@ use std::sync::Mutex;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use archive::profile::ProfileHeader;
 use archive::{Period, Removable, RunRecord, RunWriter, Topology};
 use linux::ProcessId;
 use load::Control;
 use measure::{Clock, Nanos, Problem, Time, wall_clock_unix_ns};
+use stacks::ProfileHeader;
 
 use super::keep::{Keep, RESERVE, free};
 use super::{ContinuousOptions, PeriodEnd, Told};
-use crate::push::Push;
 use crate::run::finish::Ending;
 use crate::run::profiling::Profiling;
 use crate::run::record::{Watch, context, experiment};
@@ -21,6 +20,7 @@ use crate::run::recording::Recording;
 use crate::run::{RunOptions, Start};
 use crate::usage::ProcUsage;
 use crate::{Error, NoObserver, Observer};
+use web::push::Push;
 
 /// The next period is prepared so long before it begins.
 const LEAD: Nanos = Nanos::from_millis(400);

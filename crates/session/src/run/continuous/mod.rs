@@ -16,10 +16,10 @@ use measure::{Clock, Nanos, Problem, Time};
 
 use super::{RunOptions, named_process};
 use crate::Error;
-use crate::experiment::ProfileSpec;
-use crate::push::{Push, PushNews, PushOptions, Pusher};
+use experiment::ProfileSpec;
 use follow::{Follower, Shared};
 use keep::Keep;
+use web::push::{Push, PushNews, PushOptions, Pusher};
 
 /// Whether to stop is checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use experiment::Experiment;
 use serde_json::Value;
-use session::Experiment;
 use syn::{Field, Fields, Item, ItemStruct, Meta};
 
 /// Set to anything, it writes the page instead of comparing it.
@@ -327,11 +327,7 @@ struct Sources {
 
 fn sources() -> Sources {
     let mut found = Sources::default();
-    for folder in [
-        "session/src/experiment",
-        "load/src/plan",
-        "broker/src/faults",
-    ] {
+    for folder in ["experiment/src", "load/src/plan", "broker/src/faults"] {
         let folder = workspace().join("crates").join(folder);
         for entry in fs::read_dir(&folder).expect("folder").flatten() {
             if entry.path().extension().is_none_or(|it| it != "rs") {

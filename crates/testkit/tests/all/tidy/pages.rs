@@ -34,6 +34,21 @@ fn missing_paths(root: &Path, text: &str) -> Vec<String> {
     codes.map(ToOwned::to_owned).collect()
 }
 
+/// Paths of Rust in code of a page that begin with one of our crates: users know options and keys. Frames of profiles
+/// begin with their types.
+fn inner_names(root: &Path, text: &str) -> Vec<String> {
+    let crates = root.join("crates");
+    let is_inner = |code: &&str| {
+        let begins = code.split_once("::").map(|(name, _)| name);
+        begins.is_some_and(|name| {
+            ["crate", "self", "super"].contains(&name)
+                || (!name.is_empty() && crates.join(name).is_dir())
+        })
+    };
+    let codes = text.split('`').skip(1).step_by(2).filter(is_inner);
+    codes.map(ToOwned::to_owned).collect()
+}
+
 #[test]
 fn lines_of_prose_can_be_read_and_paths_exist() {
     let root = super::root();
@@ -53,6 +68,9 @@ fn lines_of_prose_can_be_read_and_paths_exist() {
         if inside.contains(page) {
             let missing = missing_paths(&root, &text).into_iter();
             wrong.extend(missing.map(|path| format!("{}: no {path}", page.display())));
+        } else {
+            let inner = inner_names(&root, &text).into_iter();
+            wrong.extend(inner.map(|name| format!("{}: {name} is inside", page.display())));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

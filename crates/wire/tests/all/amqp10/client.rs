@@ -618,3 +618,84 @@ fn the_hot_paths_allocate_nothing_once_buffers_have_grown() {
     let allocated = allocation_counter::measure(|| run(&deliveries[2..])).count_total;
     assert_eq!((allocated, seen), (0, 80));
 }
+
+#[test]
+fn an_aborted_delivery_is_told_and_takes_a_number() {
+    let mut client = open(10, 10);
+    client.flow(0, 1, 50, false);
+    let part = Transfer {
+        handle: 0,
+        delivery_id: Some(0),
+        delivery_tag: Some(b"t"),
+        more: Some(true),
+        ..Transfer::default()
+    };
+    let end = Transfer {
+        delivery_id: None,
+        delivery_tag: None,
+        more: None,
+        aborted: Some(true),
+        ..part
+    };
+    let mut bytes = frame(0, &part, b"half");
+    bytes.extend(frame(0, &end, &[]));
+    let events = hear(&mut client, &bytes);
+    assert_eq!(events, ["Aborted { session: 0, handle: 1, id: 0 }"]);
+    assert_eq!(client.delivery_count(0, 1), 1);
+    client.flow(0, 1, 1, false);
+    assert!(said(&mut client)[1].contains("delivery_count: Some(1), link_credit: Some(50)"));
+}
+
+/// A peer that begins a message on each link, and ends none.
+#[test]
+fn parts_of_messages_are_bounded_for_all_links_together() {
+    let config = Amqp10Config {
+        max_body: 1_000,
+        ..config()
+    };
+    let mut client = Amqp10Client::new(config, NOW);
+    hear(&mut client, fuzzing::HANDSHAKE);
+    client.begin(0).expect("begins");
+    let begin = Begin {
+        remote_channel: Some(0),
+        ..Begin::default()
+    };
+    hear(&mut client, &frame(0, &begin, &[]));
+    let names = ["a", "b", "c"];
+    for (name, handle) in names.into_iter().zip(0..) {
+        let attach = Attach {
+            name,
+            handle,
+            is_receiver: true,
+            ..Attach::default()
+        };
+        client.attach(0, &attach).expect("attaches");
+        let answer = Attach {
+            is_receiver: false,
+            ..attach
+        };
+        hear(&mut client, &frame(0, &answer, &[]));
+    }
+    let part = |handle, id, more| Transfer {
+        handle,
+        delivery_id: Some(id),
+        more: Some(more),
+        ..Transfer::default()
+    };
+    let body = [b"\0\x53\x75\xB0\0\0\x01\x88".as_slice(), &[7; 392]].concat();
+    // What is over does not count any more, whichever link it came on.
+    for id in 0..9 {
+        let handle = id % 3;
+        let mut bytes = frame(0, &part(handle, id, true), &body[..300]);
+        bytes.extend(frame(0, &part(handle, id, false), &body[300..]));
+        assert_eq!(hear(&mut client, &bytes).len(), 1);
+    }
+    let all: Vec<u8> = (0..3)
+        .flat_map(|handle| frame(0, &part(handle, 9 + handle, true), &body))
+        .collect();
+    let error = error_of(&mut client, &all);
+    assert!(
+        error.to_string().contains("message-size-exceeded"),
+        "{error}"
+    );
+}

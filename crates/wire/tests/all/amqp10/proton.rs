@@ -178,7 +178,7 @@ fn a_client_hears_what_protons_server_says() {
         );
     };
     has(0, &["Open", "frame_max: 512"]);
-    has(1, &["Begun { session: 0 }"]);
+    has(1, &["Begun { session: 0, incoming_window: "]);
     has(2, &["Attached", "handle: 0", "exists: true"]);
     has(3, &["Attached", "handle: 1", "exists: true"]);
     has(4, &["Flow", "handle: Some(0)", "link_credit: Some(10)"]);

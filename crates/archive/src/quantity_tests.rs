@@ -1,0 +1,99 @@
+//! Which figures of a run are shown, and which are decided.
+
+use measure::Metric;
+use measure::ledger::LedgerSummary;
+
+use super::*;
+use crate::{PerMessage, Rss, Stall, Throughput, Tier};
+
+/// A run that has everything: messages, what should not become of them, and a scenario of this unit.
+fn whole(unit: &str) -> RunSummary {
+    let rate = |rate| Throughput { total: 9, rate };
+    let latency = LatencySummary {
+        count: 1_000_000,
+        p50_ns: 1,
+        p99_ns: 2,
+        ..LatencySummary::default()
+    };
+    let refused = Warning::new(WarningCode::MessagesNotAccepted, Tier::Caution);
+    let mut summary = RunSummary {
+        sent: rate(3.0),
+        completed: rate(2.0),
+        received: rate(1.0),
+        ledger: Some(LedgerSummary {
+            sent: 9,
+            lost: 1,
+            outstanding: 1,
+            duplicated: 1,
+            reordered: 1,
+            corrupt: 1,
+            returned: 1,
+            exact: true,
+            ..LedgerSummary::default()
+        }),
+        latency: [(Metric::END_TO_END, latency)].into_iter().collect(),
+        cpu_us_per_message: PerMessage {
+            broker: Some(1.0),
+            client: Some(1.0),
+        },
+        rss_mb: Rss {
+            broker: Some(1.0),
+            client: Some(1.0),
+        },
+        stalls: vec![Stall {
+            for_s: 1.0,
+            ..Stall::default()
+        }],
+        warnings: vec![refused.with("nacked", 4_u64)],
+        ..RunSummary::default()
+    };
+    let scenario = ScenarioSummary {
+        unit: unit.to_owned(),
+        rate: 1.0,
+        ..ScenarioSummary::default()
+    };
+    summary.insert("other", scenario);
+    summary
+}
+
+fn names(of: Vec<Quantity>) -> String {
+    let names: Vec<String> = of.iter().map(Quantity::name).collect();
+    names.join(", ")
+}
+
+#[test]
+fn headline_figures_come_in_the_order_in_which_they_are_read() {
+    for (unit, operations) in [("cycles", "cycles rate"), (REQUESTS, "requests rate")] {
+        let told = format!(
+            "sent rate, completed rate, received rate, {operations}, end-to-end p50, end-to-end p99, \
+             broker cpu, bellows cpu, broker memory, bellows memory, \
+             lost, outstanding, duplicated, reordered, stalls"
+        );
+        assert_eq!(names(Quantity::headline(&whole(unit))), told);
+    }
+}
+
+#[test]
+fn few_figures_are_decided_and_what_came_to_harm_is_among_them() {
+    let rest = "end-to-end p50, end-to-end p99, broker cpu, broker memory, \
+                lost, duplicated, reordered, corrupt, returned, refused";
+    let cycles = Quantity::decided(&whole("cycles"));
+    assert_eq!(names(cycles), format!("received rate, cycles rate, {rest}"));
+    let requests = Quantity::decided(&whole(REQUESTS));
+    assert_eq!(names(requests), format!("received rate, {rest}"));
+}
+
+#[test]
+fn figures_of_harm_count_failures_and_others_do_not() {
+    let harm = FIGURES
+        .iter()
+        .filter(|it| Quantity::is_harm(it.name))
+        .map(|it| it.name.parse())
+        .collect::<Result<Vec<Quantity>, _>>()
+        .unwrap();
+    assert!(harm.iter().all(Quantity::counts_failures));
+    assert_eq!(
+        names(harm),
+        "lost, duplicated, reordered, corrupt, returned, refused"
+    );
+}

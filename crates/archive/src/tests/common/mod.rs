@@ -1,0 +1,152 @@
+//! A small run to write and read.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use std::collections::BTreeMap;
+
+use crate::{
+    BrokerSummary, Event, Hardware, PerMessage, ProcessUsage, Rss, RunRecord, RunState, RunSummary,
+    RunWriter, SeriesPoint, Throughput, Topology, Versions,
+};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries, Time};
+
+/// The instant 2026-11-21T00:12:33Z.
+pub(crate) const CREATED: u64 = 1_795_219_953_000_000_000;
+pub(crate) const ORIGIN: Time = Time(5_000_000_000);
+
+pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
+    RunRecord {
+        looks: Vec::new(),
+        failed_by: None,
+        schema: RunRecord::SCHEMA.into(),
+        id: id.into(),
+        name: "stream-publish".into(),
+        created: "2026-11-21T00:12:33Z".into(),
+        command: vec!["bellows".into(), "run".into(), "stream-publish".into()],
+        experiment: serde_json::json!({"name": "stream-publish"}),
+        versions: Versions {
+            bellows: "0.1.0".into(),
+            ..Versions::default()
+        },
+        hardware: Hardware {
+            cores: 2,
+            ..Hardware::default()
+        },
+        seed: 1,
+        origin: ORIGIN,
+        origin_unix_ns: CREATED,
+        metrics: Vec::new(),
+        phases: Vec::new(),
+        events: vec![Event {
+            t: 1.5,
+            label: "connection blocked: low on memory".into(),
+        }],
+        topology: Topology::default(),
+        state,
+        error: None,
+        problem: None,
+        warnings: Vec::new(),
+        summary: (state != RunState::Running).then(|| summary(id)),
+        period: None,
+    }
+}
+
+fn summary(id: &str) -> RunSummary {
+    RunSummary {
+        traces: Vec::new(),
+        nodes: Vec::new(),
+        schema: RunSummary::SCHEMA.into(),
+        run_dir: id.into(),
+        broker: BrokerSummary {
+            kind: "rabbitmq".into(),
+            ..BrokerSummary::default()
+        },
+        sent: Throughput {
+            total: 10,
+            rate: 5.0,
+        },
+        completed: Throughput::default(),
+        received: Throughput::default(),
+        blocked: Throughput::default(),
+        verdict: None,
+        error: None,
+        faults: Vec::new(),
+        stalls: Vec::new(),
+        requested: None,
+        closed_loop: false,
+        churn: None,
+        scenarios: BTreeMap::new(),
+        programs: Vec::new(),
+        scrapes: Vec::new(),
+        ledger: None,
+        observer_effect: None,
+        requirements: Vec::new(),
+        latency: Summaries::default(),
+        cpu_us_per_message: PerMessage::default(),
+        cpu_cores: PerMessage::default(),
+        rss_mb: Rss::default(),
+        profiles: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// The second that begins `second` seconds after the origin; its latencies are
+/// `1, 2, … 1000 us`, each times `second + 1`.
+pub(crate) fn interval(second: u64, phase: Phase) -> Interval {
+    let mut interval = Interval::new();
+    interval.reset(ORIGIN + Nanos(second * 1_000_000_000), phase);
+    interval.end = interval.start + Nanos::SECOND;
+    interval.counters = Counters {
+        sent: 1_000,
+        completed: 1_000,
+        ..Counters::default()
+    };
+    for us in 1..=1_000 {
+        let value = Nanos::from_micros(us * (second + 1));
+        interval.latencies.record(Metric::SEND_ACK, value);
+        interval
+            .latencies
+            .record(Metric::ACK_RESPONSE, value + Nanos::from_millis(5));
+    }
+    interval
+}
+
+pub(crate) fn point(interval: &Interval) -> SeriesPoint {
+    SeriesPoint {
+        t: interval.start.since(ORIGIN).as_secs_f64(),
+        dt: interval.length().as_secs_f64(),
+        phase: interval.phase,
+        requested_rate: Some(1_000.0),
+        counters: interval.counters,
+        latency: interval.latencies.messages(),
+        loop_lag_max_ns: 12_000,
+        broker: Some(ProcessUsage {
+            cpu_cores: 0.9,
+            rss_bytes: 100_000_000,
+            threads: 40,
+        }),
+        client: None,
+        steal: Some(0.0),
+        idle: None,
+        waits: measure::Waits::default(),
+        churn: None,
+        scenarios: BTreeMap::new(),
+    }
+}
+
+/// One second of warm-up and three of measurement.
+pub(crate) fn write_run(writer: &mut RunWriter, state: RunState) {
+    writer.set_origin(ORIGIN, CREATED);
+    let id = writer.id().to_owned();
+    writer.write_record(&record(&id, RunState::Running));
+    for second in 0..4 {
+        let phase = if second == 0 {
+            Phase::Warmup
+        } else {
+            Phase::Measure
+        };
+        let interval = interval(second, phase);
+        writer.append_point(&point(&interval));
+        writer.append_histograms(&interval);
+    }
+    writer.write_record(&record(&id, state));
+}

@@ -1,0 +1,116 @@
+//! Logs that Java's HistogramLogWriter wrote, and those in the encodings before V2, have the percentiles here that Java finds in them.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{LatencyLog, LogUnit, UnitSource};
+use measure::Metric;
+
+/// Debian's `libhdrhistogram-java`.
+const JARS: [&str; 2] = [
+    "/usr/share/java/hdrhistogram.jar",
+    "/usr/share/java/HdrHistogram.jar",
+];
+
+/// Runs a program in a folder; its output.
+fn ran(dir: &Path, program: &str, arguments: &[&str]) -> String {
+    let out = Command::new(program)
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .expect(program);
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{program} {arguments:?}: {errors}");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+#[test]
+fn percentiles_are_those_that_java_finds() {
+    let Some(jar) = JARS.into_iter().find(|jar| Path::new(jar).exists()) else {
+        testkit::skip!("needs {} (Debian package libhdrhistogram-java)", JARS[0]);
+    };
+    if Command::new("javac").arg("-version").output().is_err() {
+        testkit::skip!("needs javac (Debian package default-jdk-headless)");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("Logs.java"), include_str!("Logs.java")).unwrap();
+    ran(dir, "javac", &["-cp", jar, "-d", ".", "Logs.java"]);
+    let class_path = format!("{jar}:.");
+    let logs = |arguments: &[&str]| {
+        ran(
+            dir,
+            "java",
+            &[&["-cp", &class_path, "Logs"], arguments].concat(),
+        )
+    };
+    logs(&["write", ".", "1", "1"]);
+
+    let send = Metric::SEND_DELAY;
+    let read = |file: &str, unit| LatencyLog::read(&dir.join(file), unit).unwrap();
+    for (file, tag, key) in [
+        ("untagged.hlog", "", "latency"),
+        ("v1.hlog", "", "latency"),
+        ("v0.hlog", "", "latency"),
+        ("tagged.hlog", "send", "send"),
+        ("tagged.hlog", "delay_send", "delay_send"),
+        ("tagged.hlog", "transfer", "transfer"),
+    ] {
+        let log = read(file, None);
+        assert_eq!(log.unit_source, UnitSource::Assumed, "{file}");
+        let found = log.tags.iter().find(|it| it.metric.key() == key).unwrap();
+        let told = logs(&["read", file, tag]);
+        let java: Vec<u64> = told.lines().map(|it| it.parse().unwrap()).collect();
+        let ours = [&found.percentiles[..], &[found.max(), found.count]].concat();
+        assert_eq!(ours, java, "{file} {tag}");
+        let measured = if tag.is_empty() { 60.0 } else { 55.0 };
+        assert!(
+            (log.seconds - measured).abs() < 0.01,
+            "{file}: {}",
+            log.seconds
+        );
+        assert_eq!((log.notes.len(), found.slices.width()), (0, 1.0));
+        assert_eq!(found.slices.slices().len(), measured as usize, "{file}");
+
+        // Every line of HistogramLogProcessor's distribution.
+        let processor = "org.HdrHistogram.HistogramLogProcessor";
+        let mut asked = vec!["-cp", jar, processor, "-csv", "-outputValueUnitRatio", "1"];
+        if !tag.is_empty() {
+            asked.extend(["-tag", tag]);
+        }
+        asked.extend(["-i", file]);
+        let told = ran(dir, "java", &asked);
+        let rows = told
+            .lines()
+            .filter(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+        let mut count = 0;
+        for row in rows {
+            let fields: Vec<f64> = row
+                .split(',')
+                .map(|it| it.parse().unwrap_or(f64::INFINITY))
+                .collect();
+            let below = found.values.iter().filter(|it| it.0 as f64 <= fields[0]);
+            assert_eq!(below.map(|it| it.1).sum::<u64>() as f64, fields[2], "{row}");
+            count += 1;
+        }
+        assert!(count > 30, "{told}");
+    }
+
+    // Artemis' own tags are refused by Java for their blanks; without the warm-up they hold the same values, rounded to two digits.
+    let artemis = read("artemis.hlog", None);
+    assert_eq!(
+        (artemis.unit, artemis.unit_source),
+        (LogUnit::Microseconds, UnitSource::Artemis)
+    );
+    let names: Vec<Metric> = artemis.tags.iter().map(|it| it.metric).collect();
+    assert_eq!(names, [send, Metric::SEND_ACK, Metric::TRANSFER]);
+    let same = read("tagged.hlog", Some(LogUnit::Microseconds));
+    assert_eq!(same.unit_source, UnitSource::Given);
+    for (coarse, fine) in artemis.tags.iter().zip(&same.tags) {
+        assert_eq!(coarse.count, fine.count);
+        for (coarse, fine) in coarse.percentiles.iter().zip(fine.percentiles) {
+            let off = coarse.abs_diff(fine) as f64 / fine as f64;
+            assert!(off < 0.02, "{coarse} {fine}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! A run folder is written as a run goes, survives what can happen to it, and reads back.
+
+use std::fs;
+use std::path::Path;
+
+use super::common;
+use super::common::{CREATED, record, write_run};
+use crate::{Error, RunReader, RunState, RunWriter, WarningCode, file, list_runs};
+use measure::{LatencySummary, Metric, Phase};
+
+fn written(dir: &Path, state: RunState) -> RunWriter {
+    let mut writer = RunWriter::create(dir, "stream publish!", CREATED).unwrap();
+    write_run(&mut writer, state);
+    assert_eq!(writer.warnings(), []);
+    writer
+}
+
+#[test]
+fn a_whole_run_reads_back_equal() {
+    let runs = tempfile::tempdir().unwrap();
+    let writer = written(runs.path(), RunState::Complete);
+    assert!(
+        writer
+            .id()
+            .starts_with("2026-11-21T00-12-33Z-stream-publish-"),
+        "{}",
+        writer.id()
+    );
+    let run = RunReader::open(writer.dir()).unwrap();
+    assert_eq!(run.notes, Vec::<String>::new());
+    assert_eq!(run.record, record(writer.id(), RunState::Complete));
+    assert_eq!(run.points.len(), 4);
+    assert_eq!(
+        run.points[2],
+        common::point(&common::interval(2, Phase::Measure))
+    );
+    assert!(run.profile().unwrap().is_none());
+    let mut log = run.histograms().unwrap();
+    assert_eq!(log.by_ref().count(), 8);
+    assert_eq!(log.notes(), Vec::<String>::new());
+}
+
+#[test]
+fn histograms_of_the_warm_up_stay_apart() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = RunReader::open(written(runs.path(), RunState::Complete).dir()).unwrap();
+    let warmup = run.merged(Phase::Warmup).unwrap();
+    let counted = run.merged(Phase::Measure).unwrap();
+    assert_eq!(warmup.histogram(Metric::SEND_ACK).len(), 1_000);
+    assert_eq!(counted.histogram(Metric::SEND_ACK).len(), 3_000);
+    assert!(counted.histogram(Metric::TRANSFER).is_empty());
+    let expected = [1, 2, 3]
+        .into_iter()
+        .fold(measure::Recorder::new(), |mut sum, second| {
+            sum.merge(&common::interval(second, Phase::Measure).latencies);
+            sum
+        });
+    for (metric, histogram) in counted.filled() {
+        assert_eq!(
+            LatencySummary::of(histogram),
+            LatencySummary::of(expected.histogram(metric)),
+            "{metric:?}"
+        );
+    }
+    assert_eq!(expected.histogram(Metric::SEND_ACK).len(), 3_000);
+}
+
+/// What `kill -9` or a full disk leaves: any file ends anywhere. Every prefix must read, and what
+/// was whole before must still be there.
+#[test]
+fn every_file_may_end_at_any_byte() {
+    let runs = tempfile::tempdir().unwrap();
+    let writer = written(runs.path(), RunState::Running);
+    let dir = writer.dir();
+    for name in [file::RECORD, file::SERIES, file::HISTOGRAMS] {
+        let path = dir.join(name);
+        let whole = fs::read(&path).unwrap();
+        // The histogram log is long, and its lines are alike.
+        let step = if name == file::HISTOGRAMS { 41 } else { 1 };
+        for end in (0..whole.len()).step_by(step) {
+            fs::write(&path, &whole[..end]).unwrap();
+            let run = RunReader::open(dir).unwrap_or_else(|e| panic!("{name} at {end}: {e}"));
+            let lines = whole[..end].iter().filter(|byte| **byte == b'\n').count();
+            if name == file::SERIES {
+                assert!(run.points.len() >= lines, "{lines} lines at {end}");
+                let torn = end > 0 && whole[end - 1] != b'\n' && run.points.len() == lines;
+                let noted = run
+                    .notes
+                    .iter()
+                    .any(|note| note.contains("cut off or damaged"));
+                assert_eq!(noted, torn, "at {end}: {:?}", run.notes);
+            }
+            if name == file::HISTOGRAMS {
+                let mut log = run.histograms().unwrap();
+                assert!(
+                    log.by_ref().count() >= lines.saturating_sub(5),
+                    "{lines} lines at {end}"
+                );
+            }
+        }
+        fs::remove_file(&path).unwrap();
+        let run = RunReader::open(dir).unwrap();
+        assert!(name == file::HISTOGRAMS || run.notes.iter().any(|note| note.contains(name)));
+        fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[test]
+fn a_run_under_way_says_so() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = RunReader::open(written(runs.path(), RunState::Running).dir()).unwrap();
+    assert_eq!(
+        run.notes,
+        ["the run goes on or was cut off: no end is recorded after 4 s"]
+    );
+}
+
+#[test]
+fn a_damaged_line_costs_only_itself() {
+    let runs = tempfile::tempdir().unwrap();
+    let writer = written(runs.path(), RunState::Complete);
+    for name in [file::SERIES, file::HISTOGRAMS] {
+        let path = writer.dir().join(name);
+        let mut lines: Vec<_> = fs::read_to_string(&path)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        let middle = lines.len() - 2;
+        lines[middle].truncate(20);
+        fs::write(&path, lines.join("\n")).unwrap();
+    }
+    let run = RunReader::open(writer.dir()).unwrap();
+    assert_eq!(run.points.len(), 3);
+    assert!(run.notes[0].contains("line 3"), "{:?}", run.notes);
+    let mut log = run.histograms().unwrap();
+    assert_eq!(log.by_ref().count(), 7);
+    assert!(
+        log.notes()[0].starts_with("line 12 of latency.hlog"),
+        "{:?}",
+        log.notes()
+    );
+}
+
+#[test]
+fn bytes_that_are_no_text_do_no_harm() {
+    let runs = tempfile::tempdir().unwrap();
+    let dir = written(runs.path(), RunState::Complete).dir().to_path_buf();
+    fs::write(dir.join(file::SERIES), [0xff, 0, b'\n', b'{', 0xfe]).unwrap();
+    fs::write(
+        dir.join(file::HISTOGRAMS),
+        b"Tag=send_ack,1,1,1,HISTF\xff\xff\nTag=,,,,\n\xff",
+    )
+    .unwrap();
+    let run = RunReader::open(&dir).unwrap();
+    assert!(run.points.is_empty());
+    assert_eq!(run.histograms().unwrap().count(), 0);
+}
+
+#[test]
+fn other_versions_are_refused_by_name() {
+    let runs = tempfile::tempdir().unwrap();
+    let dir = written(runs.path(), RunState::Complete).dir().to_path_buf();
+    let path = dir.join(file::RECORD);
+    let json = fs::read_to_string(&path).unwrap();
+    for known in ["bellows.run-record/1", "bellows.run/1"] {
+        let unknown = known.replace("/1", "/9");
+        fs::write(&path, json.replace(known, &unknown)).unwrap();
+        let Err(e @ Error::UnknownSchema { .. }) = RunReader::open(&dir) else {
+            panic!("{unknown} was accepted")
+        };
+        assert!(
+            e.to_string().contains(&unknown) && e.to_string().contains(known),
+            "{e}"
+        );
+    }
+}
+
+#[test]
+fn other_folders_are_no_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(
+        RunReader::open(folder.path()),
+        Err(Error::NotARun { .. })
+    ));
+    let missing = folder.path().join("missing");
+    assert!(matches!(RunReader::open(&missing), Err(Error::Io { .. })));
+    assert!(list_runs(&missing).unwrap().is_empty());
+}
+
+#[test]
+fn runs_are_listed_newest_first_and_broken_ones_named() {
+    let runs = tempfile::tempdir().unwrap();
+    let ids: Vec<_> = (0..3u64)
+        .map(|day| {
+            let created = CREATED + day * 86_400_000_000_000;
+            let mut writer = RunWriter::create(runs.path(), "run", created).unwrap();
+            if day != 1 {
+                write_run(&mut writer, RunState::Complete);
+            }
+            writer.id().to_owned()
+        })
+        .collect();
+    fs::create_dir(runs.path().join(".trash")).unwrap();
+    fs::write(runs.path().join("notes.txt"), "x").unwrap();
+    let entries = list_runs(runs.path()).unwrap();
+    let listed: Vec<_> = entries.iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(listed, [&ids[2], &ids[1], &ids[0]]);
+    assert!(entries[0].record.is_ok());
+    assert_eq!(entries[1].record, Err("run.json is missing".to_owned()));
+}
+
+#[test]
+fn two_runs_of_one_second_get_two_folders() {
+    let runs = tempfile::tempdir().unwrap();
+    let folders: std::collections::BTreeSet<_> = (0..50)
+        .map(|_| {
+            RunWriter::create(runs.path(), "run", CREATED)
+                .unwrap()
+                .id()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(folders.len(), 50);
+}
+
+#[test]
+fn a_full_disk_becomes_one_warning_and_the_rest_is_written() {
+    let runs = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(runs.path(), "run", CREATED).unwrap();
+    std::os::unix::fs::symlink("/dev/full", writer.dir().join(file::SERIES)).unwrap();
+    write_run(&mut writer, RunState::Complete);
+    let [warning] = writer.warnings() else {
+        panic!("{:?}", writer.warnings())
+    };
+    assert_eq!(warning.code, WarningCode::ArchiveIncomplete);
+    assert_eq!(warning.values["file"], "series.jsonl");
+    let why = warning.values["why"].as_str().unwrap();
+    assert!(why.contains("No space left"), "{why}");
+    assert_eq!(
+        list_runs(runs.path()).unwrap()[0]
+            .record
+            .as_ref()
+            .unwrap()
+            .id,
+        writer.id()
+    );
+}
+
+#[test]
+fn a_removed_folder_becomes_one_warning() {
+    let runs = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(runs.path(), "run", CREATED).unwrap();
+    fs::remove_dir(writer.dir()).unwrap();
+    write_run(&mut writer, RunState::Complete);
+    let [warning] = writer.warnings() else {
+        panic!("{:?}", writer.warnings())
+    };
+    let why = warning.values["why"].as_str().unwrap();
+    assert!(why.contains("No such file"), "{why}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error_with_its_path() {
+    let runs = tempfile::tempdir().unwrap();
+    let taken = runs.path().join("file");
+    fs::write(&taken, "").unwrap();
+    let e = RunWriter::create(&taken, "run", CREATED).unwrap_err();
+    assert!(e.to_string().contains("file"), "{e}");
+}
+
+#[test]
+fn run_json_is_replaced_as_a_whole() {
+    let runs = tempfile::tempdir().unwrap();
+    let mut writer = written(runs.path(), RunState::Complete);
+    // The folder is elsewhere: the write fails, the old record stays.
+    let moved = runs.path().join("moved");
+    fs::rename(writer.dir(), &moved).unwrap();
+    writer.write_record(&record("other", RunState::Failed));
+    assert_eq!(writer.warnings().len(), 1);
+    let run = RunReader::open(&moved).unwrap();
+    assert_eq!(run.record.state, RunState::Complete);
+}

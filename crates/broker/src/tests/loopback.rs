@@ -1,0 +1,207 @@
+//! The broker over real sockets.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::peer::{Connection, Seen};
+use crate::{Broker, Config, Error, Running};
+use measure::Nanos;
+use wire::amqp091::{BasicConsume, ConfirmSelect, QueueDeclare};
+
+fn start(config: Config) -> Running {
+    Broker::bind(config)
+        .expect("a free port")
+        .spawn()
+        .expect("a thread")
+}
+
+fn queue(name: &str) -> QueueDeclare<'_> {
+    QueueDeclare {
+        queue: name,
+        ..QueueDeclare::default()
+    }
+}
+
+fn consume(queue: &str) -> BasicConsume<'_> {
+    BasicConsume {
+        queue,
+        no_ack: true,
+        ..BasicConsume::default()
+    }
+}
+
+#[test]
+fn messages_of_all_sizes_pass_unharmed() {
+    let broker = start(Config::default());
+    let mut producer = Connection::open(broker.local_addr());
+    let mut consumer = Connection::open(broker.local_addr());
+    producer.ask(&queue("q"), "QueueDeclareOk");
+    consumer.ask(&consume("q"), "BasicConsumeOk");
+    // Around the frame size (131,072 bytes with 8 of overhead), and far above it.
+    for size in [
+        0, 1, 12, 4096, 131_063, 131_064, 131_065, 262_128, 3_000_000,
+    ] {
+        let body: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+        producer.publish("q", &body);
+        producer.flush();
+        match consumer.next() {
+            Seen::Delivery(got) => assert!(got == body, "{size} bytes came as {}", got.len()),
+            other => panic!("a delivery expected, not {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_consumer_that_reads_nothing_for_a_while_loses_nothing() {
+    let broker = start(Config {
+        memory_limit_bytes: 64 << 20,
+        ..Config::default()
+    });
+    let mut producer = Connection::open(broker.local_addr());
+    let mut consumer = Connection::open(broker.local_addr());
+    producer.ask(&queue("q"), "QueueDeclareOk");
+    consumer.ask(&consume("q"), "BasicConsumeOk");
+    producer.ask(&ConfirmSelect::default(), "ConfirmSelectOk");
+    let body = vec![7; 10_000];
+    for _ in 0..2_000 {
+        producer.publish("q", &body);
+        producer.flush();
+    }
+    // 20 MB are confirmed while nobody reads them: more than sockets and output hold.
+    let mut confirmed = 0;
+    while confirmed < 2_000 {
+        match producer.next() {
+            Seen::Other(confirm) => {
+                let digits = confirm.split("delivery_tag: ").nth(1).expect("a confirm");
+                confirmed = digits
+                    .split(',')
+                    .next()
+                    .and_then(|d| d.parse().ok())
+                    .expect("a tag");
+            }
+            other => panic!("a confirm expected, not {other:?}"),
+        }
+    }
+    for _ in 0..2_000 {
+        assert!(matches!(consumer.next(), Seen::Delivery(got) if got == body));
+    }
+}
+
+#[test]
+fn hundreds_of_connections_are_served_at_once() {
+    let broker = start(Config::default());
+    let mut all: Vec<Connection> = (0..300)
+        .map(|_| Connection::open(broker.local_addr()))
+        .collect();
+    for (i, connection) in all.iter_mut().enumerate() {
+        let name = format!("q{i}");
+        connection.ask(&queue(&name), "QueueDeclareOk");
+        connection.ask(&consume(&name), "BasicConsumeOk");
+    }
+    for (i, connection) in all.iter_mut().enumerate() {
+        connection.publish(&format!("q{}", (i + 1) % 300), &i.to_le_bytes());
+        connection.flush();
+    }
+    for (i, connection) in all.iter_mut().enumerate() {
+        let sender: usize = (i + 299) % 300;
+        assert_eq!(
+            connection.next(),
+            Seen::Delivery(sender.to_le_bytes().to_vec())
+        );
+    }
+}
+
+#[test]
+fn what_is_no_amqp_is_answered_with_the_protocol_header_and_closed() {
+    let broker = start(Config::default());
+    let mut good = Connection::open(broker.local_addr());
+    let mut bad = TcpStream::connect(broker.local_addr()).expect("a connection");
+    bad.set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time-out");
+    bad.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .expect("written");
+    let mut answer = Vec::new();
+    bad.read_to_end(&mut answer).expect("an answer and an end");
+    assert_eq!(answer, b"AMQP\x00\x00\x09\x01");
+    good.ask(&queue("q"), "QueueDeclareOk");
+}
+
+/// A client that sees the end before it has looked at the answer takes it for a loss, as amqp091-go does.
+#[test]
+fn a_client_that_closes_twice_has_its_answer_and_ends_the_connection_itself() {
+    let broker = start(Config::default());
+    let mut stream = Connection::open(broker.local_addr()).close_twice();
+    let mut answer = [0; 64];
+    let length = stream.read(&mut answer).expect("an answer");
+    // connection.close-ok in a frame of channel 0.
+    assert_eq!(answer[..length], [1, 0, 0, 0, 0, 0, 4, 0, 10, 0, 51, 0xCE]);
+    let time_out = |stream: &TcpStream, ms| {
+        let time_out = stream.set_read_timeout(Some(Duration::from_millis(ms)));
+        time_out.expect("a time-out");
+    };
+    time_out(&stream, 300);
+    let early = stream.read(&mut answer);
+    assert!(early.is_err(), "{early:?}");
+    // One that does not end it is not waited for.
+    time_out(&stream, 20_000);
+    assert_eq!(stream.read(&mut answer).expect("an end, and no reset"), 0);
+}
+
+#[test]
+fn who_says_nothing_is_not_waited_for_longer_than_configured() {
+    let config = Config {
+        handshake_timeout: Nanos::from_millis(500),
+        ..Config::default()
+    };
+    let broker = start(config);
+    let began = Instant::now();
+    let mut silent = TcpStream::connect(broker.local_addr()).expect("a connection");
+    silent
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time-out");
+    let mut half = TcpStream::connect(broker.local_addr()).expect("a connection");
+    half.set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time-out");
+    half.write_all(b"AMQP").expect("written");
+    for stream in [&mut silent, &mut half] {
+        let mut rest = Vec::new();
+        // An end or a reset, either is one.
+        let _ = stream.read_to_end(&mut rest);
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(began.elapsed() >= Duration::from_millis(500));
+}
+
+#[test]
+fn stopping_says_goodbye() {
+    let broker = start(Config::default());
+    let mut client = Connection::open(broker.local_addr());
+    broker.stop_handle().stop();
+    let Seen::Closed(code, text) = client.next() else {
+        panic!("no goodbye")
+    };
+    assert_eq!(code, 320);
+    assert!(text.starts_with("CONNECTION_FORCED"), "{text}");
+    broker.wait().expect("an orderly end");
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let broker = start(Config::default());
+    let config = Config {
+        listen: broker.local_addr(),
+        ..Config::default()
+    };
+    match Broker::bind(config) {
+        Err(error @ Error::Listen { .. }) => {
+            let text = error.to_string();
+            assert!(text.contains(&broker.local_addr().to_string()), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,5 +1,0 @@
-//! All tests of `broker` that use it from outside, as one program.
-
-mod common;
-mod descriptors;
-mod loopback;

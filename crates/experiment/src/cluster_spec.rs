@@ -1,0 +1,167 @@
+//! What a cluster can be: how many nodes are started, which of them a load begins on, and which of them faults hit.
+
+use load::{Endpoint, Error};
+use measure::Problem;
+
+use super::nodes_spec::MOST_NODES;
+use super::validate::wrong;
+use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, RunFault};
+
+impl BrokerSpec {
+    /// The nodes that are started.
+    pub fn node_count(&self) -> u32 {
+        self.nodes.unwrap_or(1)
+    }
+
+    pub(super) fn check_cluster(&self) -> Result<(), Problem> {
+        let count = self.node_count();
+        if !(1..=MOST_NODES).contains(&count) {
+            let why = format!(" = {count} is not between 1 and {MOST_NODES}");
+            return Err(wrong("broker.nodes", why, "3 is usual"));
+        }
+        if count > 1 && self.tls {
+            return Err(wrong(
+                "broker.tls",
+                " has no effect on a cluster: each node would have certificates of its own",
+                "leave it out, or set broker.nodes = 1",
+            ));
+        }
+        if let Some(file) = self.definitions.as_ref().filter(|file| !file.is_file()) {
+            let why = format!(": there is no file {}", file.display());
+            let help = "make one with `bellows topology generate`";
+            return Err(wrong("broker.definitions", why, help));
+        }
+        Ok(())
+    }
+}
+
+impl Experiment {
+    /// The same with the nodes that were started for it.
+    pub fn with_nodes(mut self, nodes: Vec<Endpoint>) -> Self {
+        self.cluster = nodes;
+        self
+    }
+
+    /// Whether a fault cuts a node off from the others.
+    pub fn cuts_nodes_off(&self) -> bool {
+        let mut faults = self.fault.iter();
+        faults.any(|fault| fault.kind == RunFault::Partition)
+    }
+
+    /// The nodes that there are: those of a managed cluster, or of one that is attached to.
+    fn all_nodes(&self) -> usize {
+        match self.broker.kind {
+            BrokerKind::Attach => 1 + self.broker.further_urls.len(),
+            _ => self.broker.node_count() as usize,
+        }
+    }
+
+    /// The nodes beside the first that groups connect to.
+    pub(super) fn further_nodes(&self, first: &Endpoint) -> Result<Vec<Endpoint>, Error> {
+        if self.broker.kind == BrokerKind::Attach {
+            return self.further_endpoints();
+        }
+        let started = self.cluster.iter().skip(1).cloned();
+        // Before they are started, only their number counts.
+        let missing = self.all_nodes().saturating_sub(self.cluster.len().max(1));
+        Ok(started.chain(vec![first.clone(); missing]).collect())
+    }
+
+    pub(super) fn check_nodes_of_loads(&self) -> Result<(), Problem> {
+        let all = self.all_nodes();
+        for (i, spec) in self.load.iter().enumerate() {
+            let key = || format!("load.{i}.nodes");
+            let numbers = spec.nodes.numbers();
+            if let Some(missing) = numbers.iter().find(|node| **node as usize >= all) {
+                let why = format!(" names node {missing}, and there are {all}, from 0 on");
+                return Err(wrong(
+                    key(),
+                    why,
+                    "name one that there is, or set broker.nodes",
+                ));
+            }
+            if !numbers.is_empty() && spec.url.is_some() {
+                let why = " has no effect on a load with a url of its own";
+                return Err(wrong(key(), why, "leave out one of the two"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The positions of the nodes that a group's connections begin on; empty: all.
+pub(super) fn begins_on(spec: &LoadSpec) -> Vec<usize> {
+    let numbers = spec.nodes.numbers().iter();
+    numbers.map(|node| *node as usize).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        match Experiment::from_toml(text, "test") {
+            Ok(experiment) => experiment
+                .validate()
+                .map_or_else(|error| error.to_string(), |()| String::new()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn clusters_that_cannot_be_are_refused_with_the_remedy() {
+        let three = "[broker]\nnodes = 3\n[[load]]\n";
+        let fault = |kind: &str, node: u32| {
+            format!(
+                "{three}recover = \"1s\"\n[[fault]]\nat = \"1s\"\nfor = \"1s\"\nkind = \"{kind}\"\nnode = {node}"
+            )
+        };
+        for fine in [
+            three.to_owned(),
+            format!("{three}nodes = [0, 2]"),
+            format!("{three}nodes = \"all\""),
+            fault("kill", 2),
+            fault("partition", 1),
+        ] {
+            assert_eq!(refused(&fine), "", "{fine}");
+        }
+        for (wrong, part) in [
+            (
+                "[broker]\nnodes = 0\n[[load]]".to_owned(),
+                "is not between 1 and 9",
+            ),
+            ("[broker]\nnodes = 50\n[[load]]".to_owned(), "3 is usual"),
+            (
+                "[broker]\nkind = \"embedded\"\nnodes = 3\n[[load]]".to_owned(),
+                "set broker.kind = \"rabbitmq\"",
+            ),
+            (
+                "[broker]\nnodes = 3\ntls = true\n[[load]]".to_owned(),
+                "leave it out",
+            ),
+            (format!("{three}nodes = 3"), "names node 3, and there are 3"),
+            (format!("{three}nodes = []"), "a list such as [0, 2]"),
+            (format!("{three}nodes = \"some\""), "expected \"all\""),
+            (fault("kill", 7), "there are 3, from 0 on"),
+            (
+                "[[load]]\n[[fault]]\nat = \"1s\"\nfor = \"1s\"\nkind = \"partition\"".to_owned(),
+                "broker.nodes = 3",
+            ),
+            (
+                "[broker]\ndefinitions = \"/none.json\"\n[[load]]".to_owned(),
+                "no file /none.json",
+            ),
+            (
+                "[broker]\nkind = \"embedded\"\n[[load]]\n[[fault]]\nkind = \"lose\"\nnode = 1"
+                    .to_owned(),
+                "node",
+            ),
+        ] {
+            let text = refused(&wrong);
+            assert!(
+                text.contains(part),
+                "{part:?} is not in {text:?} of {wrong}"
+            );
+        }
+    }
+}

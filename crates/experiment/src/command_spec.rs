@@ -1,0 +1,112 @@
+//! `[[load]]` with `kind = "command"`: other programs as the load.
+
+use measure::Problem;
+
+use super::validate::wrong;
+use super::{BrokerKind, Experiment, LoadKind, LoadSpec};
+
+impl Experiment {
+    /// Whether programs are the load, in place of messages.
+    pub fn has_commands(&self) -> bool {
+        self.load.iter().any(|load| load.kind == LoadKind::Command)
+    }
+
+    /// Checks that programs are given where they are the load, and nowhere else, and that the load can reach its broker.
+    pub(super) fn check_commands(&self) -> Result<(), Problem> {
+        for (index, load) in self.load.iter().enumerate() {
+            check_command(&format!("load.{index}"), load)?;
+        }
+        let programs = |load: &LoadSpec| load.kind == LoadKind::Command;
+        let messages = self.load.iter().position(|load| !programs(load));
+        if let (true, Some(index)) = (self.has_commands(), messages) {
+            return Err(wrong(
+                format!("load.{index}.kind"),
+                " is \"messages\", and another load's is \"command\": a run has one of the two",
+                "make two experiments of them",
+            ));
+        }
+        let by_bellows = messages.map(|index| format!("load.{index}.kind"));
+        let by_bellows = by_bellows.or_else(|| self.churn.is_some().then(|| "churn".to_owned()));
+        match by_bellows.filter(|_| self.broker.kind == BrokerKind::Artemis) {
+            None => Ok(()),
+            Some(key) => Err(wrong(
+                key,
+                ": ActiveMQ Artemis does not speak AMQP 0.9.1, which is what bellows loads brokers by",
+                "set load.0.kind = \"command\", with a program that reaches it, such as `artemis perf client`",
+            )),
+        }
+    }
+}
+
+fn check_command(place: &str, load: &LoadSpec) -> Result<(), Problem> {
+    match (load.kind, load.command.first()) {
+        (LoadKind::Messages, Some(_)) => Err(wrong(
+            format!("{place}.command"),
+            " has no effect on a load of messages",
+            "set kind = \"command\", or leave it out",
+        )),
+        (LoadKind::Command, None) => Err(wrong(
+            format!("{place}.command"),
+            " is missing",
+            "give a program and its arguments, such as [\"artemis\", \"perf\", \"client\", \"queue://q\"]",
+        )),
+        (LoadKind::Command, Some(_)) => check_alone(place, load),
+        (LoadKind::Messages, None) => Ok(()),
+    }
+}
+
+/// Checks for keys of messages, which a program does not read.
+fn check_alone(place: &str, load: &LoadSpec) -> Result<(), Problem> {
+    let plain = LoadSpec {
+        kind: load.kind,
+        command: load.command.clone(),
+        ..LoadSpec::default()
+    };
+    let table = |load: &LoadSpec| serde_json::to_value(load).unwrap_or_default();
+    let (given, plain) = (table(load), table(&plain));
+    let given = given.as_object().into_iter().flatten();
+    let mut unused = given.filter(|(key, value)| plain.get(key.as_str()) != Some(value));
+    match unused.next() {
+        None => Ok(()),
+        Some((key, _)) => Err(wrong(
+            format!("{place}.{key}"),
+            " has no effect on kind = \"command\"",
+            "say it to the program, in its command",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        let experiment = Experiment::from_toml(text, "test").unwrap();
+        let checked = experiment.validate();
+        checked.map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn programs_and_messages_are_told_apart() {
+        let command = "[[load]]\nkind = 'command'\ncommand = ['true']\n";
+        let messages = "[[load]]\ndestination = 'queue://q'\n";
+        let artemis = "broker.kind = 'artemis'\n";
+        assert_eq!(problem(command), "");
+        assert_eq!(problem(&format!("{artemis}{command}")), "");
+        for (text, part) in [
+            (format!("{command}rate = 5\n"), "load.0.rate"),
+            (format!("{messages}command = ['true']\n"), "load.0.command"),
+            ("[[load]]\nkind = 'command'\n".to_owned(), "is missing"),
+            (format!("{command}{messages}"), "load.1.kind"),
+            (format!("{artemis}{messages}"), "artemis perf client"),
+            (format!("{artemis}[churn]\nkind = 'queues'\n"), "AMQP 0.9.1"),
+            (
+                "[broker]\njava-args = ['-Xmx1G']\n".to_owned() + messages,
+                "java-args",
+            ),
+        ] {
+            let problem = problem(&text);
+            assert!(problem.contains(part), "{text}\n{problem}");
+        }
+    }
+}

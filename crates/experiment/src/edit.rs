@@ -1,0 +1,116 @@
+//! Changing one value of an experiment by its dotted path, with the same checks as the file's.
+
+use measure::Refused;
+use serde::Deserialize;
+use toml::Value;
+
+use super::error::explained;
+use super::{Experiment, ExperimentError};
+
+/// The experiment with `path=value` applied, which this option was given.
+pub(super) fn edited(
+    experiment: &Experiment,
+    option: &str,
+    assignment: &str,
+) -> Result<Experiment, ExperimentError> {
+    let shown = web::redact::assignment(assignment);
+    let fail = |refused: Refused| ExperimentError::of_edit(option, &shown, refused);
+    let no_path = |what| fail(Refused::new(what, "write --set load.0.rate=20000"));
+    let Some((path, value)) = assignment.split_once('=') else {
+        return Err(no_path("it has no value"));
+    };
+    let parts: Vec<&str> = path.trim().split('.').collect();
+    if parts.iter().any(|part| part.is_empty()) {
+        return Err(no_path("a part of the path is empty"));
+    }
+    let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string().into()))?;
+    let value = match parts.as_slice() {
+        ["broker", "password" | "user"]
+        | ["broker", "env", _]
+        | ["broker", "oauth2", "parameters", _] => read_text(value.trim()),
+        _ => read_value(value.trim()),
+    };
+    replace(&mut root, &parts, value).map_err(fail)?;
+    drop_other_arrivals(&mut root, &parts);
+    let edited = Experiment::deserialize(root);
+    let edited = edited.map_err(|e| fail(explained(e.message())))?;
+    Ok(Experiment {
+        origin: experiment
+            .origin
+            .clone()
+            .changed(&parts.join("."), option, shown),
+        ..edited
+    })
+}
+
+/// Of a group's rate, schedule and think time, the one that was set last counts.
+fn drop_other_arrivals(root: &mut Value, path: &[&str]) {
+    const ARRIVALS: [&str; 3] = ["rate", "schedule", "think-time"];
+    let ["load", index, key, ..] = path else {
+        return;
+    };
+    let group = index.parse::<usize>().ok();
+    let group = group.and_then(|index| root.get_mut("load")?.get_mut(index)?.as_table_mut());
+    if let Some(group) = group.filter(|_| ARRIVALS.contains(key)) {
+        group.retain(|other, _| other == *key || !ARRIVALS.contains(&other));
+    }
+}
+
+/// TOML where it is TOML (`20000`, `true`, `["cpu"]`, `"text"`), text otherwise (`30s`).
+fn read_value(text: &str) -> Value {
+    toml::from_str::<toml::Table>(&format!("value = {text}"))
+        .ok()
+        .filter(|table| table.len() == 1)
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Text in TOML's quotes, or as it stands: a password may be a number.
+fn read_text(text: &str) -> Value {
+    match read_value(text) {
+        quoted @ Value::String(_) => quoted,
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// Puts `new` at the end of the path. Keys that are not there yet are made: whether they may be
+/// is for the types to say.
+fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), Refused> {
+    let [first, rest @ ..] = path else {
+        *at = new;
+        return Ok(());
+    };
+    match at {
+        Value::Table(table) => {
+            let is_in_list = rest.len() > 1 && rest[0].parse::<usize>().is_ok();
+            if is_in_list && !table.contains_key(*first) {
+                let what = format!(
+                    "there is no {first}.{}: the experiment has no {first}",
+                    rest[0]
+                );
+                let help =
+                    format!("write a whole one, as in --set '{first}=[{{ key = \"value\" }}]'");
+                return Err(Refused::new(what, help));
+            }
+            let missing = || Value::Table(toml::Table::new());
+            replace(
+                table.entry((*first).to_owned()).or_insert_with(missing),
+                rest,
+                new,
+            )
+        }
+        Value::Array(items) => {
+            let count = items.len();
+            let index = first.parse::<usize>().map_err(|_| {
+                let what = format!("{first:?} stands where a number is due");
+                Refused::new(what, "write it as in load.0.rate")
+            })?;
+            let item = items.get_mut(index).ok_or_else(|| {
+                let what = format!("there is no number {index}: the list has {count}");
+                Refused::new(what, "count from 0")
+            })?;
+            replace(item, rest, new)
+        }
+        _ => Err(format!("{first:?} lies below a plain value").into()),
+    }
+}

@@ -1,0 +1,344 @@
+//! What is done to the broker while the load runs.
+
+use broker::{Fault, FaultKind, Reach};
+use measure::{Length, Problem};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::error::unknown_name;
+use super::{BrokerKind, Experiment, ExperimentError, LoadKind, LoadSpec, Origin};
+
+/// One fault of a managed broker, or of the embedded one.
+pub type FaultSpec = broker::FaultSpec<RunFault>;
+
+/// What is done to the broker of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunFault {
+    /// RabbitMQ hangs (SIGSTOP), and goes on where it was (SIGCONT).
+    Stop,
+    /// RabbitMQ crashes (SIGKILL), and is started again with the same data.
+    Kill,
+    /// A node is cut off from the others of its cluster: their links stay open and carry nothing.
+    Partition,
+    /// The embedded broker plays this fault by itself.
+    Played(FaultKind),
+}
+
+impl RunFault {
+    /// As the file writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Kill => "kill",
+            Self::Partition => "partition",
+            Self::Played(kind) => kind.name(),
+        }
+    }
+
+    /// Whether the broker or its connections are away for a time, so that their return is watched.
+    #[must_use]
+    pub fn is_outage(self) -> bool {
+        match self {
+            Self::Stop | Self::Kill | Self::Partition => true,
+            Self::Played(kind) => kind.reach() != Reach::Messages,
+        }
+    }
+
+    /// Whether clients lose connections that they have to re-establish.
+    fn ends_connections(self) -> bool {
+        match self {
+            Self::Stop | Self::Partition => false,
+            Self::Kill => true,
+            Self::Played(kind) => kind.reach() == Reach::Connections,
+        }
+    }
+}
+
+impl Serialize for RunFault {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for RunFault {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let all = || {
+            [Self::Stop, Self::Kill, Self::Partition]
+                .into_iter()
+                .chain(FaultKind::ALL.map(Self::Played))
+        };
+        all().find(|fault| fault.name() == name).ok_or_else(|| {
+            let known: Vec<_> = all().map(Self::name).collect();
+            unknown_name("value", &name, &known).into_error()
+        })
+    }
+}
+
+/// A file of faults for the embedded broker.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultFile {
+    #[serde(default)]
+    fault: Vec<FaultSpec>,
+}
+
+/// Reads the `[[fault]]` entries of a script for the embedded broker. `origin` names the text in
+/// errors.
+///
+/// # Errors
+/// Where it is no TOML, has an unknown key, or a fault that makes no sense.
+pub fn read_faults(text: &str, origin: &str) -> Result<Vec<Fault>, ExperimentError> {
+    let file: FaultFile =
+        toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
+    embedded(&file.fault)
+        .map_err(|problem| ExperimentError::new(Origin::file(origin, text).explain(problem)))
+}
+
+/// The same entries as text.
+#[must_use]
+pub fn write_faults(faults: &[FaultSpec]) -> String {
+    let fault = faults.to_vec();
+    toml::to_string(&FaultFile { fault }).unwrap_or_default()
+}
+
+/// The faults as the embedded broker plays them.
+fn embedded(faults: &[FaultSpec]) -> Result<Vec<Fault>, Problem> {
+    let played = |(i, spec): (usize, &FaultSpec)| match spec.kind {
+        RunFault::Played(_) if spec.node.is_some() => {
+            let key = format!("fault.{i}.node");
+            let cause = format!("{key} has no effect on the embedded broker, which is one node");
+            Err(Problem::new(cause, "", "leave it out").about(key))
+        }
+        RunFault::Played(kind) => spec.fault(&format!("fault.{i}"), kind.name(), kind),
+        RunFault::Stop | RunFault::Kill | RunFault::Partition => {
+            let key = format!("fault.{i}.kind");
+            Err(Problem::new(
+                format!("{key}: the embedded broker cannot be stopped or killed"),
+                "",
+                "take kind = \"stall\" or \"reset\", or broker.kind = \"rabbitmq\"",
+            )
+            .about(key))
+        }
+    };
+    faults.iter().enumerate().map(played).collect()
+}
+
+/// Checks the faults of a broker that is stopped and killed from outside.
+fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
+    let mut free_from = Length::default();
+    for (i, spec) in faults.iter().enumerate() {
+        let name = spec.kind.name();
+        if let RunFault::Played(_) = spec.kind {
+            let key = format!("fault.{i}.kind");
+            return Err(Problem::new(
+                format!("{key} = {name:?} is a fault of the embedded broker"),
+                "",
+                "take kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"",
+            )
+            .about(key));
+        }
+        // Who stops a broker or kills it has to say when and for how long, as for one that stalls.
+        spec.fault(&format!("fault.{i}"), name, FaultKind::Stall)?;
+        check_node(i, spec, nodes)?;
+        let at = spec.at.unwrap_or_default();
+        if at < free_from {
+            let key = format!("fault.{i}.at");
+            return Err(Problem::new(
+                format!("{key} = {at} comes before the fault before it has ended, at {free_from}"),
+                "",
+                "write them in the order of time",
+            )
+            .about(key));
+        }
+        free_from = Length(at.0 + spec.length.unwrap_or_default().0);
+    }
+    Ok(())
+}
+
+/// Whether there is the node that a fault hits, and somebody to cut it off from.
+fn check_node(i: usize, spec: &FaultSpec, nodes: u32) -> Result<(), Problem> {
+    if let Some(node) = spec.node.filter(|node| *node >= nodes) {
+        let key = format!("fault.{i}.node");
+        let cause = format!("{key} = {node}, and there are {nodes}, from 0 on");
+        let help = "name one that there is, or set broker.nodes";
+        return Err(Problem::new(cause, "", help).about(key));
+    }
+    if spec.kind == RunFault::Partition && nodes < 2 {
+        let key = format!("fault.{i}.kind");
+        let cause = format!("{key} = \"partition\" needs several nodes");
+        return Err(Problem::new(cause, "", "set broker.nodes = 3").about(key));
+    }
+    Ok(())
+}
+
+impl Experiment {
+    /// Checks the faults: that the broker can have them, in the time that there is, and that the load goes on.
+    pub(super) fn check_faults(&self) -> Result<(), Problem> {
+        match self.broker.kind {
+            BrokerKind::Rabbitmq | BrokerKind::Artemis => {
+                check_managed(&self.fault, self.broker.node_count())?;
+            }
+            BrokerKind::Embedded => drop(embedded(&self.fault)?),
+            BrokerKind::Attach if self.fault.is_empty() => {}
+            BrokerKind::Attach => {
+                return Err(Problem::new(
+                    "fault.0: a broker that was not started for the run cannot be harmed",
+                    "",
+                    "take broker.kind = \"rabbitmq\" or \"embedded\"",
+                )
+                .about("fault.0"));
+            }
+        }
+        self.check_end_of_faults()?;
+        self.check_recovery()
+    }
+
+    fn check_end_of_faults(&self) -> Result<(), Problem> {
+        let measure = self.phases.measure;
+        for (i, spec) in self.fault.iter().enumerate() {
+            let length = spec.length.filter(|_| spec.kind.is_outage());
+            let end = Length(spec.at.unwrap_or_default().0 + length.unwrap_or_default().0);
+            if end > measure && !measure.is_zero() {
+                let cause = format!(
+                    "fault.{i} ends {end} after the beginning of the measured phase, which is only {measure} long"
+                );
+                return Err(Problem::new(cause, "", "use a longer phases.measure")
+                    .about(format!("fault.{i}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether clients reconnect where a fault ends their connections.
+    fn check_recovery(&self) -> Result<(), Problem> {
+        let ends = self
+            .fault
+            .iter()
+            .position(|spec| spec.kind.ends_connections());
+        let loses = |load: &LoadSpec| load.kind == LoadKind::Messages && load.recover.is_none();
+        let group = self.load.iter().position(loses);
+        let (Some(i), Some(group)) = (ends, group) else {
+            return Ok(());
+        };
+        let cause = format!("fault.{i} ends connections, and load.{group} with them");
+        let help = format!("add recover = \"200ms-500ms\" to load.{group}");
+        Err(Problem::new(cause, "", help).about(format!("fault.{i}.kind")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(faults: &str, recover: &str) -> String {
+        let text = format!(
+            "[phases]\nmeasure = \"20s\"\n{faults}\n[[load]]\ndestination = \"queue://q\"\n{recover}"
+        );
+        let experiment = Experiment::from_toml(&text, "test").unwrap();
+        experiment
+            .validate()
+            .map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn faults_that_cannot_be_played_are_refused_with_the_remedy() {
+        let fault = |at: &str, kind: &str, length: &str| {
+            format!("[[fault]]\nat = \"{at}\"\nkind = \"{kind}\"\nfor = \"{length}\"\n")
+        };
+        let stop = fault("5s", "stop", "2s");
+        let recover = "recover = \"1s\"";
+        assert_eq!(problem(&stop, ""), "");
+        assert_eq!(problem(&fault("5s", "kill", "2s"), recover), "");
+        let refused = |faults: &str, part: &str| {
+            let text = problem(faults, "");
+            assert!(text.contains(part), "{part:?} is not in {text:?}");
+        };
+        refused(&fault("5s", "kill", "2s"), "add recover = ");
+        refused(&fault("19s", "stop", "2s"), "which is only 20s long");
+        refused(&fault("5s", "stop", "0s"), "fault.0.for is 0s");
+        refused(
+            &(stop.clone() + &fault("6s", "stop", "1s")),
+            "fault.1.at = 6s",
+        );
+        refused(
+            &format!("[broker]\nkind = \"embedded\"\n{stop}"),
+            "kind = \"rabbitmq\"",
+        );
+        refused(
+            &format!("[broker]\nkind = \"attach\"\n{stop}"),
+            "not started for the run",
+        );
+        refused(&fault("5s", "stall", "2s"), "broker.kind = \"embedded\"");
+    }
+
+    fn embedded(fault: &str) -> String {
+        match read_faults(&format!("[[fault]]\n{fault}"), "script") {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn faults_of_the_embedded_broker_know_their_keys() {
+        for fine in [
+            "kind = \"stall\"\nat = \"1s\"\nfor = \"500ms\"",
+            "kind = \"slow-ack\"\ndelay = \"1ms\"",
+            "kind = \"drop\"\nat = \"1s\"\nclose = false\nwho = \"producers\"\ncount = 2",
+            "kind = \"lose\"\nprobability = 0.5\nseed = 7\nfor = \"3s\"",
+            "kind = \"reorder\"\nevery = 10\nby = 3\ncount = 5",
+            "kind = \"corrupt\"\nevery = 10\nbyte = 0",
+            "kind = \"cut\"\nat = \"1s\"\nbyte = 5",
+            "kind = \"refuse-login\"\nat = \"1s\"\ncount = 5",
+            "kind = \"slow-route\"\nshare = 0.02",
+        ] {
+            assert_eq!(embedded(fine), "");
+        }
+        for (wrong, part) in [
+            ("kind = \"stall\"\nat = \"1s\"", "fault.0.for is missing"),
+            ("kind = \"drop\"", "fault.0.at is missing"),
+            ("kind = \"slow-ack\"", "delay = \"1ms\""),
+            ("kind = \"slow-route\"", "share = 0.02"),
+            ("kind = \"slow-route\"\nshare = 0.0", "is no share"),
+            ("kind = \"slow-route\"\nshare = nan", "is no share"),
+            ("kind = \"lose\"\nshare = 0.1", "has no effect"),
+            (
+                "kind = \"lose\"\nby = 1",
+                "fault.0.by has no effect on kind = \"lose\"",
+            ),
+            (
+                "kind = \"reset\"\nat = \"1s\"\nfor = \"1s\"",
+                "fault.0.for has no effect",
+            ),
+            ("kind = \"lose\"\nevery = 0", "every = 0 hits nothing"),
+            ("kind = \"lose\"\nseed = 1", "without a probability"),
+            ("kind = \"lose\"\nprobability = 1.5", "probability = 1.5"),
+            (
+                "kind = \"lose\"\nprobability = 0.5\nevery = 2",
+                "both every and",
+            ),
+            (
+                "kind = \"kill\"\nat = \"1s\"\nfor = \"1s\"",
+                "cannot be stopped or killed",
+            ),
+            ("kind = \"explode\"", "explode"),
+            ("kind = \"lose\"\nevry = 2", "evry"),
+        ] {
+            let text = embedded(wrong);
+            assert!(text.contains(part), "{part:?} is not in {text:?}");
+        }
+        let text = "[[fault]]\nkind = \"lose\"\nat = 2.5\nevery = 3\n[[fault]]\nkind = \"cut\"\nat = \"1s\"\nbyte = 5";
+        let file: FaultFile = toml::from_str(text).unwrap();
+        let again = read_faults(&write_faults(&file.fault), "again").unwrap();
+        assert_eq!(again, read_faults(text, "script").unwrap());
+    }
+
+    #[test]
+    fn the_docs_name_every_kind_of_fault() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/faults.md");
+        let text = std::fs::read_to_string(page).expect("docs/faults.md");
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+        let named: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert_eq!(named, FaultKind::ALL.map(FaultKind::name));
+    }
+}

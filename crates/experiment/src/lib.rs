@@ -1,0 +1,526 @@
+//! What to run: the experiment file (TOML), its defaults, edits of single values, and checks that
+//! name cause, value and remedy.
+
+mod built_in;
+mod churn_spec;
+mod cluster_spec;
+mod command_spec;
+mod edit;
+mod error;
+mod fault_spec;
+mod flat_table;
+mod grammar;
+mod load_spec;
+mod memory_spec;
+mod nodes_spec;
+mod once;
+mod origin;
+mod own_page;
+mod plan;
+mod prepare_spec;
+mod probe_spec;
+mod requirement;
+mod schedule_spec;
+mod scrape_spec;
+mod security;
+mod size_spec;
+#[cfg(test)]
+mod spec_tests;
+mod trace_spec;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use load::{Allocation, Argument, Auth, StopCondition};
+use measure::Length;
+use serde::{Deserialize, Serialize};
+
+pub use built_in::{BuiltIn, built_ins};
+pub use churn_spec::ChurnSpec;
+pub use error::ExperimentError;
+pub use fault_spec::write_faults;
+pub use fault_spec::{FaultSpec, RunFault, read_faults};
+pub use load_spec::{LoadKind, LoadSpec};
+pub use nodes_spec::MOST_NODES;
+pub use nodes_spec::{NodesSpec, PolicySpec};
+pub use origin::{OptionNames, Origin};
+pub use own_page::{OwnPage, ProbedAddresses, QUEUES_PATH};
+pub use prepare_spec::{BrokerData, PrepareSpec};
+pub use probe_spec::ProbeSpec;
+pub use requirement::{RequireSpec, Requirement};
+pub use schedule_spec::ScheduleSpec;
+pub use scrape_spec::ScrapeSpec;
+pub use security::OAuth2Spec;
+
+pub use size_spec::SizeSpec;
+pub use trace_spec::{NodeTrace, OneTrace, TraceSpec};
+pub use web::hidden::Hidden;
+
+/// One experiment, as its file says it. Every default is stated here, once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Experiment {
+    /// Names the run folder.
+    pub name: String,
+    /// The question that the experiment answers.
+    pub description: String,
+    /// Threads of the load generator, one event loop each.
+    pub threads: usize,
+    /// Whether every message is accounted for: lost, duplicated, reordered, damaged.
+    pub ledger: bool,
+    /// What is under load.
+    pub broker: BrokerSpec,
+    /// How long each phase lasts.
+    pub phases: PhasesSpec,
+    /// What is sampled while the measured phase lasts.
+    pub profile: ProfileSpec,
+    /// Faults that are injected while the load runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fault: Vec<FaultSpec>,
+    /// What the run has to reach; one that does not ends with exit code 3.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<RequireSpec>,
+    /// What ends the load, beside its length and message counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<StopCondition>,
+    /// Connections, channels or queues that come and go; in place of `load`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn: Option<ChurnSpec>,
+    /// HTTP requests at fixed times, beside the load or alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probe: Vec<ProbeSpec>,
+    /// Groups of producers and consumers; at least one where there is neither churn nor a probe.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<LoadSpec>,
+    /// Queues, and with `fill` their messages, that are there before the run begins. Of a group's keys those count that
+    /// say where messages go and what they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<PrepareSpec>,
+    /// Pages of metrics that are requested while the load runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scrape: Vec<ScrapeSpec>,
+    /// Functions that are traced on the broker's Erlang node while the load runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<TraceSpec>,
+    /// Where its values were written.
+    #[serde(skip)]
+    pub origin: Origin,
+    /// Where the nodes of a managed cluster take clients, once they are started.
+    #[serde(skip)]
+    pub cluster: Vec<load::Endpoint>,
+    /// The broker that prepares data, where that is another one than its own: side A's, of runs in turns.
+    #[serde(skip)]
+    pub prepared_by: Option<Box<BrokerSpec>>,
+    /// Whether its broker began with data that was prepared before, perhaps long before.
+    #[serde(skip)]
+    pub is_prepared: bool,
+}
+
+impl Default for Experiment {
+    fn default() -> Self {
+        Self {
+            name: "run".to_owned(),
+            description: String::new(),
+            threads: 1,
+            ledger: true,
+            broker: BrokerSpec::default(),
+            phases: PhasesSpec::default(),
+            profile: ProfileSpec::default(),
+            fault: Vec::new(),
+            require: Vec::new(),
+            until: None,
+            churn: None,
+            probe: Vec::new(),
+            load: Vec::new(),
+            prepare: Vec::new(),
+            scrape: Vec::new(),
+            trace: Vec::new(),
+            origin: Origin::default(),
+            cluster: Vec::new(),
+            prepared_by: None,
+            is_prepared: false,
+        }
+    }
+}
+
+/// Where the broker comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BrokerKind {
+    /// A disposable RabbitMQ node is started.
+    #[default]
+    Rabbitmq,
+    /// A disposable ActiveMQ Artemis is started.
+    Artemis,
+    /// The embedded broker is started as a child process.
+    Embedded,
+    /// A running broker is used.
+    Attach,
+}
+
+impl BrokerKind {
+    /// As the file writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rabbitmq => "rabbitmq",
+            Self::Artemis => "artemis",
+            Self::Embedded => "embedded",
+            Self::Attach => "attach",
+        }
+    }
+}
+
+/// What is under load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct BrokerSpec {
+    /// Where the broker comes from.
+    pub kind: BrokerKind,
+    /// `rabbitmq`: a prefix or root directory, also of another release of Linux, to take it from instead of the system's.
+    /// `artemis`: its folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
+    /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// `rabbitmq`: `"prepare"` makes once what `[[prepare]]`, `fill`, `definitions` and policies say, keeps the node's data,
+    /// and begins every run with a copy of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<BrokerData>,
+    /// With `data`: the folder in which prepared data is kept; `prepared` in bellows' own data folder where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_dir: Option<PathBuf>,
+    /// `rabbitmq`: a file of definitions that is imported before the load begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<PathBuf>,
+    /// `rabbitmq`: policies that are set before the load begins, such as for mirrored queues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policy: Vec<PolicySpec>,
+    /// `rabbitmq`: settings for `rabbitmq.conf`, as tables or with dotted keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, toml::Value>,
+    /// `rabbitmq`: text of `advanced.config`, Erlang terms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advanced: Option<String>,
+    /// `rabbitmq`: plugins that are enabled from the start, such as `rabbitmq_auth_backend_oauth2`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<String>,
+    /// `rabbitmq`, and `attach` with a `node`: time between two readings of each node's memory from both sides, what its
+    /// allocators hold and what the machine says; not read where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_every: Option<Length>,
+    /// `rabbitmq`: the broker's Erlang schedulers (`+S`); one per core where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedulers: Option<u32>,
+    /// `rabbitmq`: further arguments of the Erlang emulator, one word each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub erlang_args: Vec<String>,
+    /// `rabbitmq`: a folder with compiled modules (`.beam`) that come before the node's own, of every node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PathBuf>,
+    /// `artemis`: further arguments of the Java virtual machine, one word each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub java_args: Vec<String>,
+    /// `rabbitmq`: further environment of the node.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// `rabbitmq`, `embedded`: connect over TLS, with certificates made for this run.
+    #[serde(skip_serializing_if = "is_false")]
+    pub tls: bool,
+    /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// `attach`: further nodes of the same cluster, which share the connections.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub further_urls: Vec<String>,
+    /// `attach`: how connections are assigned to several nodes.
+    pub allocation: Allocation,
+    /// Seconds between two heartbeats; 0 takes the broker's, absent: 60.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<u16>,
+    /// Largest frame in bytes; absent: 131072.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frame_max: Option<u32>,
+    /// `SO_SNDBUF` of the load's sockets in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<usize>,
+    /// `SO_RCVBUF` of the load's sockets in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<usize>,
+    /// Whether the kernel may hold small pieces back (Nagle's algorithm, no `TCP_NODELAY`).
+    pub nagle: bool,
+    /// `attach`: the user, instead of the URL's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// `attach`: the password, instead of the URL's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// With TLS: a PEM file with the client's certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// With TLS: a PEM file with the key of `cert`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// With TLS: the name to ask for and to verify, instead of the URL's host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sni: Option<String>,
+    /// With TLS: take any certificate.
+    #[serde(skip_serializing_if = "is_false")]
+    pub insecure: bool,
+    /// `plain` (user and password), or `external` (the client's certificate).
+    #[serde(skip_serializing_if = "is_plain")]
+    pub auth: Auth,
+    /// `attach`, `rabbitmq`: log in with an access token in place of a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oauth2: Option<OAuth2Spec>,
+    /// `attach`: the broker's process, where it cannot be found by its port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// `attach`: RabbitMQ's Erlang node, which is asked for its queues, bindings and processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// `attach`: the port of that node's distribution; EPMD knows it otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_port: Option<u16>,
+    /// `attach`: the file with that node's cookie; absent: `BELLOWS_ERLANG_COOKIE`, or a file at a usual place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookie_file: Option<PathBuf>,
+    /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no `node` is named,
+    /// and probes of paths go there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub management: Option<String>,
+    /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in `BELLOWS_PASSWORD`; the
+    /// broker's own user where absent, by the first of these, else by the password of the broker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub management_user: Option<String>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_plain(auth: &Auth) -> bool {
+    *auth == Auth::Plain
+}
+
+/// How long each phase lasts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PhasesSpec {
+    /// Load runs, but does not count.
+    pub warmup: Length,
+    /// What the summary is about; `"0s"` measures until `message-count` is reached or somebody
+    /// stops the run.
+    pub measure: Length,
+    /// The longest wait for acknowledgements and deliveries at the end.
+    pub drain: Length,
+}
+
+impl Default for PhasesSpec {
+    fn default() -> Self {
+        Self {
+            warmup: Length::seconds(5),
+            measure: Length::seconds(30),
+            drain: Length::seconds(10),
+        }
+    }
+}
+
+/// What is sampled while the measured phase lasts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct ProfileSpec {
+    /// Events to sample, each a profile of its own: `cpu`, `off-cpu`, `context-switches`, `page-faults`,
+    /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `mmap-held`, `munmap`, `munmap-bytes`, `brk`, `malloc`, `malloc-bytes`, `malloc-held`,
+    /// `free`, or a tracepoint such as `sched:sched_process_fork`; empty for no profile.
+    pub events: Vec<String>,
+    /// Samples per second of each running thread, of events that are too many to take each.
+    pub frequency: u32,
+    /// How stacks are unwound: `whole`, by what makes most of them whole, or `frame-pointers`.
+    pub stacks: String,
+    /// Blocked times that are shorter are left out of `off-cpu`.
+    pub min_block: Length,
+    /// Switches sampling on and off in blocks of this length, in random order, through the measured phase, so that the run tells
+    /// what its profile costs: `1s`. The profile then covers the blocks with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Length>,
+}
+
+impl Default for ProfileSpec {
+    fn default() -> Self {
+        Self {
+            events: vec![profile::Event::usual().name.into_owned()],
+            frequency: 999,
+            stacks: "whole".to_owned(),
+            min_block: Length(profile::Options::default().min_block),
+            blocks: None,
+        }
+    }
+}
+
+impl ProfileSpec {
+    /// How to sample each event.
+    pub fn options(&self) -> Vec<profile::Options> {
+        let events = self.events.iter();
+        let events = events.filter_map(|name| profile::Event::named(name));
+        let options = events.map(|event| profile::Options {
+            event,
+            frequency: self.frequency,
+            stacks: profile::Stacks::named(&self.stacks).unwrap_or_default(),
+            min_block: self.min_block.0,
+            ..profile::Options::default()
+        });
+        options.collect()
+    }
+}
+
+impl Experiment {
+    /// Reads an experiment. `origin` names the text in errors: a path, or `built-in NAME`.
+    ///
+    /// # Errors
+    /// Where the text is no TOML, has an unknown key, or a value of the wrong type.
+    /// [`Experiment::validate`] checks the rest once all edits are made.
+    pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
+        let read = toml::from_str::<Self>(text);
+        let read = read.map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
+        Ok(Self {
+            origin: Origin::file(origin, text),
+            ..read
+        })
+    }
+
+    /// A built-in experiment by its name.
+    ///
+    /// # Errors
+    /// Where none has the name; the nearest is named.
+    pub fn built_in(name: &str) -> Result<Self, ExperimentError> {
+        built_in::find(name)
+    }
+
+    /// Changes one value: `load.0.rate=20000`, `phases.measure=30s`, `broker.config.a.b=1`.
+    /// The value is TOML; what is no TOML is text.
+    ///
+    /// # Errors
+    /// As [`Experiment::from_toml`].
+    pub fn set(&mut self, assignment: &str) -> Result<(), ExperimentError> {
+        self.set_by("--set", assignment)
+    }
+
+    /// As [`Experiment::set`], by an option that errors name, also those of [`Experiment::validate`].
+    ///
+    /// # Errors
+    /// As [`Experiment::from_toml`].
+    pub fn set_by(&mut self, option: &str, assignment: &str) -> Result<(), ExperimentError> {
+        *self = edit::edited(self, option, assignment)?;
+        Ok(())
+    }
+
+    /// Whether a run of it ends without anybody who stops it.
+    #[must_use]
+    pub fn ends_by_itself(&self) -> bool {
+        let counted = |load: &LoadSpec| {
+            load.message_count > 0 || load.consumers.message_count.is_some_and(|count| count > 0)
+        };
+        !self.phases.measure.is_zero() || self.until.is_some() || self.load.iter().any(counted)
+    }
+
+    /// The experiment as data for the archive: resolved, and without secrets.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut public = self.without_secrets();
+        for load in &mut public.load {
+            load.max_pending = Some(load.in_flight_window());
+        }
+        serde_json::to_value(public).unwrap_or(serde_json::Value::Null)
+    }
+
+    /// The experiment as TOML, resolved, and without secrets.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.without_secrets()).unwrap_or_default()
+    }
+
+    /// Built key by key: what is a secret or an address is known, and only names that the file's writer chose are
+    /// left to a pattern.
+    fn without_secrets(&self) -> Self {
+        use web::redact::{self, BLOT};
+        let mut public = self.clone();
+        public.hide_probes();
+        let broker = &mut public.broker;
+        broker.url = broker.url.as_deref().map(redact::url);
+        broker.management = broker.management.as_deref().map(redact::url);
+        if let Some(oauth2) = &mut broker.oauth2 {
+            oauth2.uri = redact::url(&oauth2.uri);
+            for value in oauth2.parameters.values_mut() {
+                BLOT.clone_into(value);
+            }
+        }
+        for url in &mut broker.further_urls {
+            *url = redact::url(url);
+        }
+        let blot = |secret: &Option<String>| secret.as_ref().map(|_| BLOT.to_owned());
+        broker.password = blot(&broker.password);
+        // Erlang's terms may hold a secret anywhere, on as many lines as they like.
+        broker.advanced = blot(&broker.advanced);
+        for (name, value) in &mut broker.env {
+            *value = redact::variable(name, value);
+        }
+        broker.erlang_args = redact::words(&broker.erlang_args);
+        broker.java_args = redact::words(&broker.java_args);
+        for (key, value) in &mut broker.config {
+            redact_config(key, value);
+        }
+        for scrape in &mut public.scrape {
+            scrape.url = match scrape.is_of_broker() {
+                true => redact::text(&scrape.url),
+                false => redact::url(&scrape.url),
+            };
+            scrape.password = scrape.password.as_ref().map(|_| BLOT.to_owned());
+        }
+        for load in public.load.iter_mut().chain(&mut public.prepare) {
+            load.url = load.url.as_deref().map(redact::url);
+            load.command = redact::words(&load.command);
+            redact_arguments(&mut load.headers);
+            redact_arguments(&mut load.queue.arguments);
+            redact_arguments(&mut load.consumers.amqp091.arguments);
+        }
+        public
+    }
+}
+
+fn redact_arguments(arguments: &mut BTreeMap<String, Argument>) {
+    for (key, value) in arguments {
+        let given = value.to_string();
+        let shown = web::redact::argument(key, &given);
+        if shown != given {
+            *value = Argument::Text(shown);
+        }
+    }
+}
+
+fn redact_config(path: &str, value: &mut toml::Value) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                redact_config(&format!("{path}.{key}"), value);
+            }
+        }
+        toml::Value::Array(values) => {
+            for value in values {
+                redact_config(path, value);
+            }
+        }
+        toml::Value::String(text) => *text = web::redact::value(path, text),
+        other => {
+            if web::redact::value(path, "") == web::redact::BLOT {
+                *other = toml::Value::String(web::redact::BLOT.to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Pages that bellows itself serves while a run is on, for a probe to ask.
+
+use serde::{Deserialize, Serialize};
+
+use web::management::ManagementOptions;
+
+/// Where the page of queues stands at its server.
+pub const QUEUES_PATH: &str = "/queues";
+
+/// A page that a run serves itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnPage {
+    /// Counts of the broker's queues, as `bellows erlang queues --listen` serves them.
+    Queues,
+}
+
+impl OwnPage {
+    /// Where it stands at its server.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Queues => QUEUES_PATH,
+        }
+    }
+
+    /// What results call it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Queues => "the page of queues that bellows serves",
+        }
+    }
+}
+
+/// Where probes find what has its address only when the broker runs.
+#[derive(Clone, Debug, Default)]
+pub struct ProbedAddresses {
+    /// The management API, and who logs in there.
+    pub management: Option<ManagementOptions>,
+    /// Servers of pages of our own.
+    pub pages: Vec<(OwnPage, String)>,
+}
+
+impl ProbedAddresses {
+    /// The server of a page.
+    pub fn of_page(&self, page: OwnPage) -> Option<&str> {
+        let mut pages = self.pages.iter();
+        let (_, address) = pages.find(|(it, _)| *it == page)?;
+        Some(address)
+    }
+}

@@ -1,0 +1,355 @@
+//! What is there before a run begins: the queues and messages of `[[prepare]]` and `fill`, and whether the broker's data
+//! with them is kept and copied.
+
+use load::{Consumers, QueueType};
+use measure::{Length, Problem};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::validate::wrong;
+use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec};
+
+/// Messages in flight of each queue's producer: more are no faster.
+const IN_FLIGHT: u32 = 2_000;
+/// The longest wait for the last confirms.
+const LAST_CONFIRMS: Length = Length::seconds(30);
+/// Longer than queues are declared for.
+const NEVER: Length = Length::seconds(86_400);
+/// Queues that one connection fills, where there are many.
+const QUEUES_OF_CONNECTION: usize = 500;
+/// Queues that have a connection each.
+const MOST_CONNECTIONS: usize = 64;
+/// Keys of a group that say which queues there are and what their messages are: the others are about a load.
+const KEYS: [&str; 21] = [
+    "destination",
+    "destinations",
+    "num-destinations",
+    "exchange",
+    "routing-key",
+    "bind",
+    "auto-delete",
+    "queue-type",
+    "durable",
+    "arguments",
+    "declare",
+    "url",
+    "fill",
+    "properties",
+    "headers",
+    "message-ids",
+    "timestamps",
+    "message-size",
+    "persistent",
+    "source-addresses",
+    "nodes",
+];
+
+/// Queues that are there before a run begins, with the keys of a load's group.
+pub type PrepareSpec = LoadSpec;
+
+/// Where the data of a broker comes from that bellows starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BrokerData {
+    /// It is prepared once and kept; every run begins with a copy.
+    Prepare,
+}
+
+impl Experiment {
+    /// The part that fills: a producer for each queue, as fast as it can.
+    pub fn filling(&self) -> Self {
+        let filled = self.load.iter().filter(|load| load.fill > 0);
+        let groups = self.prepare.iter().chain(filled);
+        Self {
+            load: groups.map(producer).collect(),
+            prepare: Vec::new(),
+            churn: None,
+            fault: Vec::new(),
+            probe: Vec::new(),
+            scrape: Vec::new(),
+            require: Vec::new(),
+            until: None,
+            ledger: false,
+            phases: PhasesSpec {
+                warmup: Length::seconds(0),
+                measure: Length::seconds(0),
+                drain: LAST_CONFIRMS,
+            },
+            broker: BrokerSpec {
+                data: None,
+                ..self.broker.clone()
+            },
+            ..self.clone()
+        }
+    }
+
+    /// The broker that prepares the data, which this experiment's begins with a copy of.
+    pub fn preparing_broker(&self) -> &BrokerSpec {
+        self.prepared_by.as_deref().unwrap_or(&self.broker)
+    }
+
+    /// The same for a broker that began with a copy of prepared data, or did not.
+    pub fn on_prepared(self, is_prepared: bool) -> Self {
+        Self {
+            is_prepared,
+            ..self
+        }
+    }
+
+    /// Whether both say the same of what is there before a run, whichever brokers they have.
+    #[must_use]
+    pub fn prepares_the_same(&self, other: &Self) -> bool {
+        let of = |it: &Self| {
+            let broker = &it.broker;
+            let files = (broker.data_dir.clone(), broker.definitions.clone());
+            (it.filling().load, broker.policy.clone(), files)
+        };
+        self.broker.data == other.broker.data && of(self) == of(other)
+    }
+
+    pub(super) fn check_prepared(&self) -> Result<(), Problem> {
+        for (i, spec) in self.prepare.iter().enumerate() {
+            let place = format!("prepare.{i}");
+            self.check_load(&place, spec)?;
+            check_keys(&place, spec)?;
+        }
+        if !self.prepare.is_empty() {
+            self.check_prepared_plan().map_err(about_prepared)?;
+        }
+        match self.broker.data {
+            None => self.check_data_dir(),
+            Some(BrokerData::Prepare) => self.check_kept(),
+        }
+    }
+
+    /// Plans `[[prepare]]` as if the broker were there.
+    fn check_prepared_plan(&self) -> Result<(), Problem> {
+        let alone = Self {
+            load: self.prepare.iter().map(producer).collect(),
+            prepare: Vec::new(),
+            ..self.filling()
+        };
+        let endpoint = self.endpoint().map_err(|error| error.problem())?;
+        let plan = alone.plan(&endpoint, 0).map_err(|error| error.problem())?;
+        load::validate(&plan).map_err(|error| error.problem())
+    }
+
+    fn check_data_dir(&self) -> Result<(), Problem> {
+        match &self.broker.data_dir {
+            None => Ok(()),
+            Some(_) => Err(wrong(
+                "broker.data-dir",
+                " has no effect without {broker.data}",
+                "set broker.data = \"prepare\", or leave it out",
+            )),
+        }
+    }
+
+    /// Checks that there is something to keep, and that it outlives the end of the node.
+    fn check_kept(&self) -> Result<(), Problem> {
+        let broker = &self.broker;
+        let of = |why: &str, help: &str| Err(wrong("broker.data", why, help));
+        if broker.node_count() > 1 {
+            return of(
+                " = \"prepare\" is for one node: nodes of a cluster are bound to addresses that each run draws",
+                "set broker.nodes = 1, or leave it out and let {fill} and [[prepare]] fill the cluster before each run",
+            );
+        }
+        let fills = self.load.iter().any(|load| load.fill > 0) || !self.prepare.is_empty();
+        if !fills && broker.definitions.is_none() && broker.policy.is_empty() {
+            return of(
+                " = \"prepare\" has nothing to prepare",
+                "add a [[prepare]] with queues, a load's {fill}, or broker.definitions",
+            );
+        }
+        let groups = self.prepare.iter().enumerate();
+        let mut groups = groups
+            .map(|(i, spec)| (format!("prepare.{i}"), spec))
+            .chain((self.load.iter().enumerate()).map(|(i, spec)| (format!("load.{i}"), spec)))
+            .filter(|(place, spec)| spec.fill > 0 || place.starts_with("prepare"));
+        groups.try_for_each(|(place, spec)| check_durable(&place, spec))
+    }
+}
+
+/// A group that sends what a group is filled with.
+fn producer(load: &LoadSpec) -> LoadSpec {
+    let mut handling = load.handling;
+    handling.delete = false;
+    let queues = load.destinations.len().max(1) * load.num_destinations;
+    let connections = queues.div_ceil(QUEUES_OF_CONNECTION);
+    LoadSpec {
+        // A queue without messages is only declared.
+        producers: usize::from(load.fill > 0),
+        total_producers: None,
+        producer_connections: (queues > MOST_CONNECTIONS && load.fill > 0)
+            .then(|| connections.max(MOST_CONNECTIONS)),
+        rate: None,
+        schedule: None,
+        rate_per_producer: false,
+        think_time: None,
+        start_delay: None,
+        start_after: None,
+        max_pending: Some(IN_FLIGHT),
+        confirm: true,
+        commit_every: 0,
+        request_reply: false,
+        confirm_timeout: None,
+        message_count: 0,
+        recover: None,
+        // A backlog stays until it is consumed, and what reaches no queue is none.
+        ttl: None,
+        mandatory: true,
+        consumers: idle_consumer(load.fill == 0),
+        handling,
+        ..load.clone()
+    }
+}
+
+/// A plan needs somebody: where queues are only declared, that is one consumer which never subscribes.
+fn idle_consumer(is_needed: bool) -> Consumers {
+    Consumers {
+        per_destination: 0,
+        total: is_needed.then_some(1),
+        start_after: NEVER,
+        ..Consumers::default()
+    }
+}
+
+/// Refuses keys of `[[prepare]]` that would be silently without effect.
+fn check_keys(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
+    let written = |spec: &LoadSpec| match serde_json::to_value(spec) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let (own, plain) = (written(spec), written(&LoadSpec::default()));
+    let has_effect = |key: &str| KEYS.contains(&key) || own.get(key) == plain.get(key);
+    match own.keys().find(|key| !has_effect(key)) {
+        None => Ok(()),
+        Some(key) => Err(wrong(
+            format!("{place}.{key}"),
+            " has no effect on what is there before the run: it is made as fast as the broker takes it",
+            "leave it out, or write it in a [[load]]",
+        )),
+    }
+}
+
+/// Refuses what would be gone when the node is started again.
+fn check_durable(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
+    let queue = &spec.queue;
+    let of = |key: &str, why: &str, help: &str| Err(wrong(format!("{place}.{key}"), why, help));
+    if !queue.durable {
+        let why = " = false: the queue would be gone when the node begins with its data";
+        return of("durable", why, "leave it out, or leave out {broker.data}");
+    }
+    if spec.exclusive {
+        let why = ": the queue would go with the connection that made it";
+        return of("exclusive", why, "leave it out, or leave out {broker.data}");
+    }
+    if spec.fill > 0 && queue.queue_type == QueueType::Classic && !spec.persistent {
+        let why = " = false: messages of a classic queue would be gone when the node begins with its data";
+        return of(
+            "persistent",
+            why,
+            "set it to true, or leave out {broker.data}",
+        );
+    }
+    Ok(())
+}
+
+/// A plan calls its groups loads.
+fn about_prepared(problem: Problem) -> Problem {
+    let renamed = |text: &str| text.replace("load.", "prepare.");
+    let about = renamed(&problem.about);
+    let (cause, help) = (renamed(&problem.cause), renamed(&problem.help));
+    Problem::new(cause, problem.value, help).about(about)
+}
+
+impl BrokerSpec {
+    /// Whether runs begin with a copy of data that is prepared once.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.kind == BrokerKind::Rabbitmq && self.data == Some(BrokerData::Prepare)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let experiment = Experiment::from_toml(text, "test.toml").unwrap();
+        experiment.validate().expect_err(text).problem().sentence()
+    }
+
+    const LOAD: &str = "[[load]]\ndestination = \"queue://a\"\n";
+
+    #[test]
+    fn what_would_not_last_or_has_no_effect_is_refused_with_its_key() {
+        let kept = "[broker]\ndata = \"prepare\"\n";
+        let queue = "[[prepare]]\ndestination = \"queue://b\"\n";
+        for (text, key) in [
+            (format!("{kept}{LOAD}"), "nothing to prepare"),
+            (format!("{kept}nodes = 3\n{queue}{LOAD}"), "one node"),
+            (
+                format!("{kept}kind = \"embedded\"\n{queue}{LOAD}"),
+                "broker.data",
+            ),
+            (format!("{kept}{LOAD}fill = 10\n"), "load.0.persistent"),
+            (
+                format!("{kept}{queue}fill = 1\n{LOAD}"),
+                "prepare.0.persistent",
+            ),
+            (
+                format!("{kept}{queue}durable = false\n{LOAD}"),
+                "prepare.0.durable",
+            ),
+            (
+                format!("{kept}{queue}exclusive = true\n{LOAD}"),
+                "prepare.0.exclusive",
+            ),
+            (format!("{queue}rate = 10\n{LOAD}"), "prepare.0.rate"),
+            (
+                format!("{queue}consumers = 2\n{LOAD}"),
+                "prepare.0.consumers",
+            ),
+            (format!("{queue}delete = true\n{LOAD}"), "prepare.0.delete"),
+            (
+                format!("[broker]\ndata-dir = \"/x\"\n{LOAD}"),
+                "broker.data-dir",
+            ),
+        ] {
+            let told = refused(&text);
+            assert!(told.contains(key), "{key}: {told}\n{text}");
+        }
+        let stream = format!("{kept}{queue}queue-type = \"stream\"\nfill = 10\n{LOAD}");
+        let experiment = Experiment::from_toml(&stream, "test.toml").unwrap();
+        experiment.validate().unwrap();
+    }
+
+    #[test]
+    fn what_fills_are_prepared_groups_and_loads_with_a_backlog() {
+        let text = "[[prepare]]\ndestination = \"queue://many\"\nnum-destinations = 10000\nfill = 3\n\
+                    [[prepare]]\ndestination = \"queue://empty\"\n\
+                    [[load]]\ndestination = \"queue://a\"\nfill = 7\nrate = 5\nprefetch = 3\n\
+                    [[load]]\ndestination = \"queue://b\"\n";
+        let experiment = Experiment::from_toml(text, "test.toml").unwrap();
+        let filling = experiment.filling();
+        let told: Vec<_> = filling
+            .load
+            .iter()
+            .map(|it| (it.fill, it.producers))
+            .collect();
+        assert_eq!(told, [(3, 1), (0, 0), (7, 1)]);
+        // 10,000 connections are more than a broker takes at once.
+        assert_eq!(filling.load[0].producer_connections, Some(64));
+        assert_eq!(filling.load[2].rate, None);
+        let with = |change: &str| {
+            let mut other = experiment.clone();
+            other.set(change).unwrap();
+            experiment.prepares_the_same(&other)
+        };
+        assert!(with("load.0.prefetch=9") && with("broker.schedulers=1") && with("load.1.rate=1"));
+        assert!(!with("load.0.fill=8") && !with("prepare.1.queue-type=quorum"));
+        assert!(!with("load.0.message-size=99") && !with("broker.definitions=x.json"));
+    }
+}

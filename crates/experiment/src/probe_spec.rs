@@ -1,0 +1,435 @@
+//! `[[probe]]`: HTTP requests at fixed times, alone or beside the load.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use load::scenario::probe::{HttpUrl, ProbePlan, UrlError};
+use load::{ArrivalSchedule, ClientTls, Error};
+use measure::{Length, Nanos, Problem, Rate};
+use serde::{Deserialize, Serialize};
+
+use super::own_page::{OwnPage, ProbedAddresses};
+use super::validate::wrong;
+use super::{BrokerKind, BrokerSpec, Experiment, Hidden, ScheduleSpec};
+use web::management::ManagementOptions;
+
+/// Where the management API of a broker that is not started yet stands in checks.
+const NOT_STARTED: &str = "http://127.0.0.1:15672";
+/// The user of a managed node.
+const GUEST: &str = "guest";
+/// Bytes of a token at most.
+const LONGEST_TOKEN: u64 = 64 << 10;
+/// Probes of an experiment at most: each has a thread of its own.
+const MOST_PROBES: usize = 16;
+
+/// HTTP requests at fixed times, whether or not the last one came back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ProbeSpec {
+    /// Tells several probes apart: lower-case letters, digits and `-`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Where requests go; a path such as `/api/queues?columns=name` goes to the management API of a managed
+    /// RabbitMQ, or of an attached one with `broker.management`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub url: String,
+    /// A page that bellows serves while the run is on, in place of `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<OwnPage>,
+    /// Time from one request to the next; 2 s if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Length>,
+    /// Requests per second, in place of `every`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// A rate that changes, in place of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleSpec>,
+    /// Method of the requests.
+    #[serde(default = "ProbeSpec::method")]
+    pub method: String,
+    /// Further headers; values are not archived.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// User of basic authentication; the password is the URL's or that of `BELLOWS_PROBE_PASSWORD`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// File with a bearer token; that of `BELLOWS_PROBE_TOKEN` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearer_file: Option<PathBuf>,
+    /// Longest that a request may take.
+    #[serde(default = "ProbeSpec::timeout")]
+    pub timeout: Length,
+    /// Maximum requests in flight, each on a connection of its own.
+    #[serde(default = "ProbeSpec::max_open")]
+    pub max_open: usize,
+    /// PEM file with the authorities that `https` trusts; the machine's own if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// Accept any certificate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
+    /// Never read from a file and never written to one.
+    #[serde(skip)]
+    pub password: Option<Hidden>,
+    /// The server of a path or page, which the run fills in.
+    #[serde(skip)]
+    pub server: Option<String>,
+}
+
+impl ProbeSpec {
+    /// The variable with the password of basic authentication.
+    pub const PASSWORD_VARIABLE: &str = "BELLOWS_PROBE_PASSWORD";
+    /// The variable with a bearer token.
+    pub const TOKEN_VARIABLE: &str = "BELLOWS_PROBE_TOKEN";
+
+    /// A probe of this URL with all defaults.
+    #[must_use]
+    pub fn of(url: impl Into<String>) -> Self {
+        Self {
+            name: String::new(),
+            url: url.into(),
+            page: None,
+            every: None,
+            rate: None,
+            schedule: None,
+            method: Self::method(),
+            headers: BTreeMap::new(),
+            user: None,
+            bearer_file: None,
+            timeout: Self::timeout(),
+            max_open: Self::max_open(),
+            ca: None,
+            insecure: false,
+            password: None,
+            server: None,
+        }
+    }
+
+    /// The method where nothing else is said.
+    #[must_use]
+    pub fn method() -> String {
+        "GET".to_owned()
+    }
+
+    /// The longest that a request may take where nothing else is said.
+    #[must_use]
+    pub const fn timeout() -> Length {
+        Length::seconds(10)
+    }
+
+    /// Maximum requests in flight where nothing else is said.
+    #[must_use]
+    pub const fn max_open() -> usize {
+        100
+    }
+
+    /// Whether it asks the management API of the broker under load, wherever that is.
+    fn is_management(&self) -> bool {
+        self.page.is_none() && self.url.starts_with('/')
+    }
+
+    /// Lets it ask this management API.
+    fn ask_management(&mut self, api: Option<&ManagementOptions>) {
+        let logs_in = self.user.is_some() || self.bearer_file.is_some();
+        match api {
+            Some(api) => {
+                self.server = Some(api.url.trim().trim_end_matches('/').to_owned());
+                self.ca = self.ca.take().or_else(|| api.ca.clone());
+                self.insecure |= api.insecure;
+                if !logs_in {
+                    self.user = Some(api.user.clone());
+                    self.password = Some(api.password.clone());
+                }
+            }
+            None if !logs_in => self.user = Some(GUEST.to_owned()),
+            None => {}
+        }
+    }
+
+    /// Where its requests go, and what results call that. A server's port that was free just now says nothing.
+    fn target(&self) -> (String, Option<String>) {
+        let server = self.server.as_deref().unwrap_or(NOT_STARTED);
+        match self.page {
+            Some(page) => (
+                format!("{server}{}", page.path()),
+                Some(page.label().to_owned()),
+            ),
+            None if self.is_management() => (
+                format!("{server}{}", self.url),
+                Some(format!("{} of the management API", self.url)),
+            ),
+            None => (self.url.clone(), None),
+        }
+    }
+
+    /// Checks that it asks one thing, and a page of queues a broker that has them; else key, reason and remedy.
+    fn check_target(
+        &self,
+        broker: &BrokerSpec,
+    ) -> Result<(), (&'static str, &'static str, &'static str)> {
+        let has_erlang = match broker.kind {
+            BrokerKind::Rabbitmq => true,
+            BrokerKind::Attach => broker.node.is_some(),
+            _ => false,
+        };
+        match (self.url.is_empty(), self.page) {
+            (true, None) => Err((
+                "url",
+                " is missing",
+                "write http://HOST:PORT/PATH, or give a page",
+            )),
+            (false, Some(_)) => Err((
+                "page",
+                ": a probe takes one of url and page",
+                "leave one out",
+            )),
+            (true, Some(OwnPage::Queues)) if !has_erlang => Err((
+                "page",
+                " is read from a RabbitMQ's Erlang node, and none is known",
+                "take a managed RabbitMQ, or name the node of an attached one with broker.node",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn schedule(&self) -> Result<ArrivalSchedule, Error> {
+        if let Some(schedule) = &self.schedule {
+            return schedule.resolve(false);
+        }
+        let every = self.every.unwrap_or(Length::seconds(2));
+        let rate = self
+            .rate
+            .or_else(|| Rate::per_second(1.0 / every.0.as_secs_f64()));
+        match rate {
+            Some(rate) => Ok(ArrivalSchedule::constant(rate)),
+            None => Err(Error::Invalid(
+                Problem::new("requests every 0 s cannot be sent", "", "give a length")
+                    .about("every"),
+            )),
+        }
+    }
+
+    /// What logs in: a header of its own, the bearer token, or user and password.
+    fn authorization(&self, url: &HttpUrl) -> Result<Option<String>, Problem> {
+        if let Some(token) = self.token()? {
+            return Ok(Some(format!("Bearer {token}")));
+        }
+        let login = url.login.as_ref();
+        let user = self
+            .user
+            .as_deref()
+            .or(login.map(|(user, _)| user.as_str()));
+        let Some(user) = user else {
+            return Ok(None);
+        };
+        let given = self.password.as_ref().map(|it| it.expose().to_owned());
+        let of_url = login.map(|(_, password)| password.expose().to_owned());
+        let of_url = of_url.filter(|password| !password.is_empty());
+        let password = given
+            .or(of_url)
+            .or_else(|| std::env::var(Self::PASSWORD_VARIABLE).ok())
+            .or_else(|| (user == GUEST).then(|| GUEST.to_owned()));
+        let Some(password) = password else {
+            return Err(Problem::new(
+                "there is no password for the probe's user",
+                user,
+                format!("set {}", Self::PASSWORD_VARIABLE),
+            )
+            .about("user"));
+        };
+        if user.contains(':') {
+            let help = "basic authentication has no such users";
+            return Err(Problem::new("the probe's user has a :", user, help).about("user"));
+        }
+        Ok(Some(web::http::basic(user, &password)))
+    }
+
+    fn token(&self) -> Result<Option<String>, Problem> {
+        let text = match &self.bearer_file {
+            Some(file) => Some(read_token(file)?),
+            // Who names a user means that one.
+            None if self.user.is_some() => None,
+            None => std::env::var(Self::TOKEN_VARIABLE).ok(),
+        };
+        Ok(text.map(|text| text.trim().to_owned()))
+    }
+
+    fn plan(&self, experiment: &Experiment) -> Result<ProbePlan, Error> {
+        let (given, label) = self.target();
+        let refused = |error: UrlError| {
+            let help = "write http://HOST:PORT/PATH or https://HOST:PORT/PATH";
+            Error::Invalid(Problem::new(error.what, "", help).about("url"))
+        };
+        let url = HttpUrl::parse(&given).map_err(refused)?;
+        let mut headers = vec![
+            (
+                "User-Agent".to_owned(),
+                concat!("bellows/", env!("CARGO_PKG_VERSION")).to_owned(),
+            ),
+            ("Accept".to_owned(), "*/*".to_owned()),
+        ];
+        headers.retain(|(own, _)| !self.headers.keys().any(|it| it.eq_ignore_ascii_case(own)));
+        headers.extend(self.headers.clone());
+        let has_own = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
+        if !headers.iter().any(has_own)
+            && let Some(value) = self.authorization(&url).map_err(Error::Invalid)?
+        {
+            headers.push(("Authorization".to_owned(), value));
+        }
+        let plan = ProbePlan {
+            name: self.name.clone(),
+            label: web::redact::text(&label.unwrap_or_else(|| url.to_string())),
+            url,
+            method: self.method.clone(),
+            headers,
+            tls: ClientTls {
+                ca: self.ca.clone(),
+                insecure: self.insecure,
+                ..ClientTls::default()
+            },
+            schedule: self.schedule()?,
+            warmup: experiment.phases.warmup.0,
+            measure: experiment.phases.measure.0,
+            most_open: self.max_open,
+            timeout: self.timeout.0,
+        };
+        plan.validate()?;
+        Ok(plan)
+    }
+}
+
+/// The first bytes of a file with a token.
+fn read_token(file: &Path) -> Result<String, Problem> {
+    let unreadable = |error: std::io::Error| {
+        let name = file.display();
+        Problem::new(
+            format!("cannot read the bearer token of {name}"),
+            error,
+            "give a readable file",
+        )
+        .about("bearer-file")
+    };
+    let mut text = String::new();
+    std::fs::File::open(file)
+        .and_then(|file| file.take(LONGEST_TOKEN).read_to_string(&mut text))
+        .map_err(unreadable)?;
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
+}
+
+impl Experiment {
+    /// Whether a probe asks the broker's management API.
+    pub fn needs_management(&self) -> bool {
+        self.probe.iter().any(ProbeSpec::is_management)
+    }
+
+    /// Pages of our own that probes ask, each once.
+    pub fn own_pages(&self) -> BTreeSet<OwnPage> {
+        self.probe.iter().filter_map(|probe| probe.page).collect()
+    }
+
+    /// The same with what has its address only when the broker runs. The management API's login is that of probes that
+    /// ask it, unless they have one of their own.
+    pub fn with_addresses(&self, addresses: &ProbedAddresses) -> Self {
+        let mut resolved = self.clone();
+        for probe in &mut resolved.probe {
+            if let Some(page) = probe.page {
+                probe.server = addresses.of_page(page).map(str::to_owned);
+            } else if probe.is_management() {
+                probe.ask_management(addresses.management.as_ref());
+            }
+        }
+        resolved
+    }
+
+    /// The probes, resolved.
+    ///
+    /// # Errors
+    /// The first value that makes no sense, with its key.
+    pub fn probe_plans(&self) -> Result<Vec<ProbePlan>, Error> {
+        let plans = self.probe.iter().enumerate();
+        plans
+            .map(|(i, spec)| spec.plan(self).map_err(|error| of_probe(error, i)))
+            .collect()
+    }
+
+    /// Checks for keys that exclude each other, and probes that could not be told apart.
+    pub(super) fn check_probes(&self) -> Result<(), Problem> {
+        if self.probe.len() > MOST_PROBES {
+            let why = format!(" are {}, and {MOST_PROBES} can be had", self.probe.len());
+            return Err(wrong("probe", why, "leave some out"));
+        }
+        let others = !self.load.is_empty() || self.churn.is_some();
+        if !self.probe.is_empty() && !others && self.phases.measure.0 == Nanos::ZERO {
+            let help = "give it a length";
+            return Err(wrong(
+                "phases.measure",
+                ": probes alone would not end",
+                help,
+            ));
+        }
+        for (i, probe) in self.probe.iter().enumerate() {
+            let key = |key: &str| format!("probe.{i}.{key}");
+            let before = self.probe.iter().take(i);
+            // Figures go by names in which these are alike: of two such, the second one's would be the first one's.
+            let name = archive::plain_name(&probe.name);
+            if before
+                .into_iter()
+                .any(|it| archive::plain_name(&it.name) == name)
+            {
+                return Err(wrong(
+                    key("name"),
+                    ": another probe has the same but for capitals, spaces, - and _, and results go by it",
+                    "give each probe a name of its own",
+                ));
+            }
+            let paces = [
+                ("every", probe.every.is_some()),
+                ("rate", probe.rate.is_some()),
+                ("schedule", probe.schedule.is_some()),
+            ];
+            let mut paces = paces.iter().filter(|(_, given)| *given);
+            if let (Some(_), Some((second, _))) = (paces.next(), paces.next()) {
+                let why = ": a probe takes one of every, rate and schedule";
+                return Err(wrong(key(second), why, "leave one out"));
+            }
+            probe
+                .check_target(&self.broker)
+                .map_err(|(at, why, help)| wrong(key(at), why, help))?;
+            if probe.is_management() && !self.broker.has_management() {
+                return Err(wrong(
+                    key("url"),
+                    " is a path, and no management API is known that it could belong to",
+                    "write http://HOST:PORT/PATH, or name the API of an attached RabbitMQ as {broker.management}",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hides what probes may hold of secrets.
+    pub(super) fn hide_probes(&mut self) {
+        for probe in &mut self.probe {
+            probe.url = match HttpUrl::parse(&probe.url) {
+                Ok(url) => web::redact::text(&url.to_string()),
+                Err(_) if probe.is_management() => web::redact::text(&probe.url),
+                Err(_) => web::redact::url(&probe.url),
+            };
+            for value in probe.headers.values_mut() {
+                web::redact::BLOT.clone_into(value);
+            }
+        }
+    }
+}
+
+/// The same about a key of this probe.
+fn of_probe(error: Error, position: usize) -> Error {
+    match error {
+        Error::Invalid(problem) => {
+            let key = format!("probe.{position}.{}", problem.about);
+            Error::Invalid(problem.about(key.trim_end_matches('.')))
+        }
+        other => other,
+    }
+}

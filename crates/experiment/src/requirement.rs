@@ -1,0 +1,301 @@
+//! What a run has to reach: `end-to-end p99 < 20ms`, `lost = 0`, `sent rate >= 20k`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary, SeriesPoint};
+use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, per_second};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What may stand before a condition that must not hold.
+const NOT: &str = "not ";
+
+/// One requirement of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RequireSpec {
+    /// What has to hold.
+    pub that: Requirement,
+}
+
+/// A quantity of the summary, and what it has to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requirement {
+    quantity: Quantity,
+    comparison: Comparison,
+    bound: f64,
+    /// What has to hold, with one blank between words.
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Less,
+    LessOrEqual,
+    Equal,
+    Unequal,
+    GreaterOrEqual,
+    Greater,
+}
+
+/// Longer ones first: the first that is found in a text is meant.
+const COMPARISONS: [(&str, Comparison); 7] = [
+    ("<=", Comparison::LessOrEqual),
+    (">=", Comparison::GreaterOrEqual),
+    ("!=", Comparison::Unequal),
+    ("==", Comparison::Equal),
+    ("<", Comparison::Less),
+    (">", Comparison::Greater),
+    ("=", Comparison::Equal),
+];
+
+impl Comparison {
+    fn holds(self, observed: f64, bound: f64) -> bool {
+        // 99.9 / 100 is not 999 / 1000 in binary. Whole numbers stay apart up to 10^14: nanoseconds for a day.
+        let noise = 16.0 * f64::EPSILON * bound.abs().max(1.0);
+        let is_equal = (observed - bound).abs() <= noise;
+        match self {
+            Self::Less => observed < bound && !is_equal,
+            Self::LessOrEqual => observed <= bound || is_equal,
+            Self::Equal => is_equal,
+            Self::Unequal => !is_equal,
+            Self::GreaterOrEqual => observed >= bound || is_equal,
+            Self::Greater => observed > bound && !is_equal,
+        }
+    }
+
+    const fn opposite(self) -> Self {
+        match self {
+            Self::Less => Self::GreaterOrEqual,
+            Self::LessOrEqual => Self::Greater,
+            Self::Equal => Self::Unequal,
+            Self::Unequal => Self::Equal,
+            Self::GreaterOrEqual => Self::Less,
+            Self::Greater => Self::LessOrEqual,
+        }
+    }
+
+    const fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Equal => "=",
+            Self::Unequal => "!=",
+            Self::GreaterOrEqual => ">=",
+            Self::Greater => ">",
+        }
+    }
+}
+
+impl Requirement {
+    /// What has to hold so that this condition does not: the meaning of `--fail-if`.
+    ///
+    /// # Errors
+    /// Where the text is no condition.
+    pub fn unless(condition: &str) -> Result<Self, Refused> {
+        const EXAMPLE: &str =
+            "write it as \"end-to-end p99 > 20ms\", \"lost > 0\" or \"sent rate < 20k\"";
+        Self::read(condition, EXAMPLE, |comparison, bound| {
+            match comparison.opposite() {
+                // No figure is negative.
+                Comparison::LessOrEqual if bound == 0.0 => Comparison::Equal,
+                opposite => opposite,
+            }
+        })
+    }
+
+    /// What was observed in one second of a run, and whether the condition held in it.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub fn observed_in(
+        &self,
+        point: &SeriesPoint,
+        recorded: &Recorder,
+    ) -> Result<(f64, bool), &'static str> {
+        let value = self.quantity.in_second(point, recorded)?;
+        Ok((value, self.comparison.holds(value, self.bound)))
+    }
+
+    /// Whether a latency has to lie above something.
+    #[must_use]
+    pub fn wants_latency_above(&self) -> bool {
+        let above = matches!(
+            self.comparison,
+            Comparison::Greater | Comparison::GreaterOrEqual
+        );
+        above && self.quantity.latency().is_some()
+    }
+
+    /// What its figure counts.
+    #[must_use]
+    pub fn unit(&self) -> QuantityUnit {
+        self.quantity.unit()
+    }
+
+    /// Refuses a latency that is none of the run's metrics.
+    pub fn check(&self, metrics: &[Metric]) -> Result<(), Problem> {
+        let Some(metric) = self.quantity.latency() else {
+            return Ok(());
+        };
+        let latencies = metrics
+            .iter()
+            .filter(|of| of.info().kind == MetricKind::Histogram);
+        let names: Vec<&str> = latencies.map(|of| of.name()).collect();
+        if names.iter().any(|name| archive::plain_name(name) == metric) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            format!("the run has no latency called {metric:?}"),
+            &self.text,
+            format!("require one of: {}", names.join(", ")),
+        ))
+    }
+
+    /// Whether it is about this latency.
+    pub fn is_about(&self, latency: Metric) -> bool {
+        let name = self.quantity.latency();
+        name.is_some_and(|name| name == archive::plain_name(latency.name()))
+    }
+
+    /// The outcome where it cannot be told.
+    pub fn unknown(&self, why: &str) -> RequirementOutcome {
+        RequirementOutcome {
+            that: self.text.clone(),
+            observed: None,
+            bound: self.bound,
+            unit: self.quantity.unit(),
+            met: None,
+            why: Some(why.to_owned()),
+        }
+    }
+
+    /// Whether the run met it. What a run missed is missed; what it met until it ended `unfinished` cannot
+    /// be told.
+    pub fn judge(
+        &self,
+        summary: &RunSummary,
+        recorded: &Recorder,
+        unfinished: Option<&'static str>,
+    ) -> RequirementOutcome {
+        let observed = self.quantity.in_run(summary, recorded);
+        let holds = |value| self.comparison.holds(value, self.bound);
+        match (observed, unfinished) {
+            (Err(why), _) => self.unknown(why),
+            (Ok(value), Some(why)) if holds(value) => self.unknown(why),
+            (Ok(value), _) => RequirementOutcome {
+                observed: Some(value),
+                met: Some(holds(value)),
+                why: None,
+                ..self.unknown("")
+            },
+        }
+    }
+}
+
+impl FromStr for Requirement {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        const EXAMPLE: &str =
+            "write it as \"end-to-end p99 < 20ms\", \"lost = 0\" or \"sent rate >= 20k\"";
+        match text.trim_start().strip_prefix(NOT) {
+            Some(condition) => Self::unless(condition),
+            None => Self::read(text, EXAMPLE, |comparison, _| comparison),
+        }
+    }
+}
+
+impl Requirement {
+    /// Reads a comparison, and puts what is `required` of its figure and bound in its place; `example` is the remedy
+    /// where there is none.
+    fn read(
+        text: &str,
+        example: &str,
+        required: impl Fn(Comparison, f64) -> Comparison,
+    ) -> Result<Self, Refused> {
+        let found = COMPARISONS.iter().filter_map(|(sign, comparison)| {
+            Some((
+                text.find(sign)?,
+                std::cmp::Reverse(sign.len()),
+                sign,
+                *comparison,
+            ))
+        });
+        let (at, _, sign, comparison) = found
+            .min_by_key(|(at, length, ..)| (*at, *length))
+            .ok_or_else(|| Refused::new("it compares nothing", example))?;
+        let value = text[at + sign.len()..].trim();
+        if value.is_empty() {
+            return Err(Refused::new(
+                format!("the value behind {sign} is missing"),
+                example,
+            ));
+        }
+        let quantity: Quantity = text[..at].parse()?;
+        let bound = bound(quantity.unit(), value)?;
+        let comparison = required(comparison, bound);
+        let written = text[..at].split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(Self {
+            quantity,
+            comparison,
+            bound,
+            text: format!("{written} {} {value}", comparison.sign()),
+        })
+    }
+}
+
+/// Reads the value that a quantity is compared with.
+fn bound(unit: QuantityUnit, text: &str) -> Result<f64, String> {
+    let wrong = |expected: &str| format!("{text:?} is no {expected}");
+    match unit {
+        // A bare number could be seconds or milliseconds.
+        QuantityUnit::Ns => Some(text)
+            .filter(|text| *text == "0" || text.parse::<f64>().is_err())
+            .and_then(|text| text.parse::<Length>().ok())
+            .map(|Length(Nanos(ns))| ns as f64)
+            .ok_or_else(|| wrong("duration with its unit, such as 20ms or 1.5s")),
+        QuantityUnit::PerSecond => {
+            per_second(text).ok_or_else(|| wrong("rate, such as 20000, 20k or 90/min"))
+        }
+        QuantityUnit::Share => text
+            .strip_suffix('%')
+            .and_then(|number| number.trim().parse::<f64>().ok())
+            .filter(|percent| percent.is_finite() && *percent >= 0.0)
+            .map(|percent| percent / 100.0)
+            .ok_or_else(|| wrong("percentage, such as 99.5%")),
+        QuantityUnit::Count => text
+            .parse::<u64>()
+            .map(|count| count as f64)
+            .map_err(|_| wrong("whole number")),
+        QuantityUnit::Bytes => Some(text)
+            .filter(|text| *text == "0" || text.parse::<f64>().is_err())
+            .and_then(|text| text.parse::<Bytes>().ok())
+            .map(|bytes| bytes.0 as f64)
+            .ok_or_else(|| wrong("size with its unit, such as 500MB or 2GiB")),
+    }
+}
+
+/// What has to hold, which reads back as the same requirement.
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Requirement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Requirement {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(Refused::into_error)
+    }
+}
+
+#[cfg(test)]
+#[path = "requirement_tests.rs"]
+mod tests;

@@ -1,0 +1,223 @@
+//! `[[scrape]]`: pages of metrics that are requested beside the load.
+
+use std::path::PathBuf;
+
+use measure::{Length, Problem, Refused};
+use serde::{Deserialize, Serialize};
+
+use super::validate::wrong;
+use super::{BrokerKind, BrokerSpec, Experiment, Hidden, MOST_NODES};
+use web::scrape::{MOST_SELECTED, ScrapePlan, ScrapeUrl, Selector};
+
+/// More often nobody needs a page.
+const SHORTEST: Length = Length(measure::Nanos::from_millis(10));
+/// Where a page of a broker that is not started yet stands in checks.
+const NOT_STARTED: &str = "http://127.0.0.1:15692";
+/// Series of a page at most: those that a run holds.
+const MOST_SERIES: usize = 10_000;
+
+/// A page of metrics that is requested while the load runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ScrapeSpec {
+    /// Where the page is: `http://localhost:15692/metrics/per-object`; a path such as `/metrics/per-object` is one of a managed
+    /// RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
+    pub url: String,
+    /// What its series are called after; host, port and path where absent, or the path alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Time between two requests.
+    #[serde(default = "ScrapeSpec::usual_every")]
+    pub every: Length,
+    /// Series that the run keeps, counters as rates; none where absent, so that only the cost of the page is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub select: Vec<Selector>,
+    /// Selected series at most.
+    #[serde(default = "ScrapeSpec::usual_most")]
+    pub max_series: usize,
+    /// The longest that a request may take, its page included.
+    #[serde(default = "ScrapeSpec::usual_timeout")]
+    pub timeout: Length,
+    /// Whether the server may compress the page.
+    #[serde(default = "ScrapeSpec::usual_gzip")]
+    pub gzip: bool,
+    /// User of the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Its password; without a user, a bearer token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// The servers of a path, one of each node, which the run fills in.
+    #[serde(skip)]
+    pub servers: Vec<String>,
+}
+
+impl ScrapeSpec {
+    /// Whether it is a page of the broker under load, wherever that serves it.
+    pub(super) fn is_of_broker(&self) -> bool {
+        self.url.starts_with('/')
+    }
+
+    /// The page's whole addresses: of a path one at each node.
+    fn addresses(&self, nodes: u32) -> Vec<String> {
+        if !self.is_of_broker() {
+            return vec![self.url.clone()];
+        }
+        if self.servers.is_empty() {
+            let nodes = nodes.clamp(1, MOST_NODES) as usize;
+            return vec![format!("{NOT_STARTED}{}", self.url); nodes];
+        }
+        let servers = self.servers.iter();
+        servers.map(|it| format!("{it}{}", self.url)).collect()
+    }
+
+    const fn usual_every() -> Length {
+        Length::seconds(5)
+    }
+
+    const fn usual_most() -> usize {
+        MOST_SELECTED
+    }
+
+    const fn usual_timeout() -> Length {
+        Length::seconds(60)
+    }
+
+    const fn usual_gzip() -> bool {
+        true
+    }
+
+    /// Adds its plans to those that there are: of a path one for each node.
+    fn add_plans(
+        &self,
+        number: usize,
+        broker: &BrokerSpec,
+        plans: &mut Vec<ScrapePlan>,
+    ) -> Result<(), Problem> {
+        self.check(number, broker)?;
+        let addresses = self.addresses(broker.node_count());
+        let is_of_several = addresses.len() > 1;
+        for (node, address) in addresses.iter().enumerate() {
+            let node = is_of_several.then_some(node);
+            plans.push(self.plan(number, address, node, plans)?);
+        }
+        Ok(())
+    }
+
+    /// What is wrong with it whatever else is requested.
+    fn check(&self, number: usize, broker: &BrokerSpec) -> Result<(), Problem> {
+        let key = |key: &str| format!("scrape.{number}.{key}");
+        if self.is_of_broker() && !broker.serves_metrics() {
+            return Err(wrong(
+                key("url"),
+                " is a path, and only a RabbitMQ that bellows starts has pages that it could be one of",
+                "write http://HOST:PORT/PATH",
+            ));
+        }
+        for (name, length) in [("every", self.every), ("timeout", self.timeout)] {
+            if length < SHORTEST {
+                let help = format!("give at least {SHORTEST}");
+                return Err(wrong(key(name), format!(" is {length}"), help));
+            }
+        }
+        if self.max_series == 0 || self.max_series > MOST_SERIES {
+            let help = format!("give 1 to {MOST_SERIES}");
+            return Err(wrong(
+                key("max-series"),
+                format!(" is {}", self.max_series),
+                help,
+            ));
+        }
+        if self.user.is_some() && self.password.is_none() {
+            return Err(wrong(
+                key("user"),
+                " has no password",
+                "give scrape.password, too",
+            ));
+        }
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        number: usize,
+        address: &str,
+        node: Option<usize>,
+        taken: &[ScrapePlan],
+    ) -> Result<ScrapePlan, Problem> {
+        let key = |key: &str| format!("scrape.{number}.{key}");
+        let url: ScrapeUrl = address.parse().map_err(|refused: Refused| {
+            wrong(key("url"), format!(": {}", refused.what), refused.help)
+        })?;
+        // The port that was free just now tells nobody anything.
+        let usual = match self.is_of_broker() {
+            true => self.url.split(['?', '#']).next().unwrap_or_default(),
+            false => url.short(),
+        };
+        let mut name = self.name.clone().unwrap_or_else(|| usual.to_owned());
+        if let Some(node) = node {
+            name += &format!(" of node {node}");
+        }
+        // Figures go by names in which capitals, spaces, - and _ are alike: of two such, the second one's would be the first one's.
+        let plain = archive::plain_name(&name);
+        if let Some(other) = (taken.iter()).find(|other| archive::plain_name(&other.name) == plain)
+        {
+            let why = match other.name == name {
+                true => format!(" is {name:?} for two pages"),
+                false => format!(
+                    " is {name:?} for one page and {:?} for another, which results do not tell apart",
+                    other.name
+                ),
+            };
+            return Err(wrong(key("name"), why, "give each page a name of its own"));
+        }
+        Ok(ScrapePlan {
+            jitter: None,
+            name,
+            url,
+            every: self.every.0,
+            timeout: self.timeout.0,
+            select: self.select.clone(),
+            most_series: self.max_series,
+            gzip: self.gzip,
+            user: self.user.clone(),
+            password: self.password.as_deref().map(Hidden::new),
+            ca: self.ca.clone(),
+        })
+    }
+}
+
+impl Experiment {
+    /// What is requested beside the load.
+    pub fn scrape_plans(&self) -> Result<Vec<ScrapePlan>, Problem> {
+        let mut plans = Vec::new();
+        for (number, spec) in self.scrape.iter().enumerate() {
+            spec.add_plans(number, &self.broker, &mut plans)?;
+        }
+        Ok(plans)
+    }
+
+    /// Whether a page of the broker's own metrics is requested, wherever it serves that.
+    pub fn needs_metrics(&self) -> bool {
+        self.scrape.iter().any(ScrapeSpec::is_of_broker)
+    }
+
+    /// The same with the servers of such pages, which are known once the broker runs.
+    pub fn with_metrics_servers(&self, servers: &[String]) -> Self {
+        let mut resolved = self.clone();
+        for scrape in &mut resolved.scrape {
+            scrape.servers = servers.to_vec();
+        }
+        resolved
+    }
+}
+
+impl BrokerSpec {
+    /// Whether bellows can have it serve a page of metrics.
+    fn serves_metrics(&self) -> bool {
+        self.kind == BrokerKind::Rabbitmq
+    }
+}

@@ -1,0 +1,254 @@
+//! How connections to the broker are secured and how clients log in, as the `broker` table says it.
+
+use std::collections::BTreeMap;
+use web::hidden::Hidden;
+
+use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
+use measure::Problem;
+use serde::{Deserialize, Serialize};
+
+use super::validate::wrong;
+use super::{BrokerKind, BrokerSpec};
+
+/// RabbitMQ's plugin that takes access tokens.
+const OAUTH2_PLUGIN: &str = "rabbitmq_auth_backend_oauth2";
+
+/// Where access tokens come from: OAuth 2's client credentials grant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct OAuth2Spec {
+    /// The token endpoint.
+    pub uri: String,
+    /// Who asks.
+    pub client_id: String,
+    /// What for; the endpoint's default where empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// Further parameters of each request, as `orgId = "1234"`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
+    /// Never read from a file and never written to one; [`OAuth2Spec::SECRET_VARIABLE`] where
+    /// absent.
+    #[serde(skip)]
+    pub client_secret: Option<Hidden>,
+}
+
+impl OAuth2Spec {
+    /// The variable that holds the client's secret.
+    pub const SECRET_VARIABLE: &str = "BELLOWS_OAUTH2_CLIENT_SECRET";
+
+    /// The client's secret, wherever it is.
+    pub fn secret(&self) -> Option<String> {
+        let given = self
+            .client_secret
+            .as_ref()
+            .map(|hidden| hidden.expose().to_owned());
+        given.or_else(|| std::env::var(Self::SECRET_VARIABLE).ok())
+    }
+}
+
+impl BrokerSpec {
+    /// What is requested, beside what a managed broker brings itself.
+    pub fn secure(&self, endpoint: &mut Endpoint) {
+        if let Some(tls) = &mut endpoint.tls {
+            let own = std::mem::take(tls);
+            *tls = ClientTls {
+                ca: self.ca.clone().or(own.ca),
+                identity: self.identity().or(own.identity),
+                server_name: self.sni.clone().or(own.server_name),
+                insecure: self.insecure,
+            };
+        }
+        let connection = &mut endpoint.connection;
+        if let Some(seconds) = self.heartbeat {
+            connection.heartbeat_s = seconds;
+        }
+        if let Some(bytes) = self.frame_max {
+            connection.frame_max = bytes;
+        }
+        connection.socket = SocketOptions {
+            send_buffer: self.send_buffer,
+            receive_buffer: self.receive_buffer,
+            no_delay: !self.nagle,
+        };
+        endpoint.auth = self.auth;
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        let pair = self.cert.clone().zip(self.key.clone());
+        pair.map(|(certificate, key)| Identity { certificate, key })
+    }
+
+    /// Whether connections are to be encrypted.
+    fn is_secured(&self) -> bool {
+        match self.kind {
+            BrokerKind::Rabbitmq | BrokerKind::Embedded => self.tls,
+            BrokerKind::Artemis => false,
+            BrokerKind::Attach => self
+                .url
+                .as_deref()
+                .is_some_and(|url| url.starts_with("amqps://")),
+        }
+    }
+
+    /// Whether a management API is named that needs certificates.
+    fn has_secure_management(&self) -> bool {
+        let url = self.management.as_deref().unwrap_or_default();
+        url.trim().starts_with("https://")
+    }
+
+    /// Checks for keys that contradict each other or would be silently without effect.
+    pub(super) fn check_security(&self) -> Result<(), Problem> {
+        let keys = [
+            ("tls", self.tls),
+            ("ca", self.ca.is_some()),
+            ("cert", self.cert.is_some()),
+            ("key", self.key.is_some()),
+            ("sni", self.sni.is_some()),
+            ("insecure", self.insecure),
+            ("auth", self.auth == Auth::External),
+        ];
+        let is_in_vain = |key: &str| {
+            let of_management = ["ca", "insecure"].contains(&key) && self.has_secure_management();
+            !self.is_secured() && !of_management
+        };
+        if let Some((key, _)) = keys.iter().find(|(key, is_set)| *is_set && is_in_vain(key)) {
+            let help = match self.kind {
+                BrokerKind::Attach => "write the URL with amqps://, or leave it out",
+                BrokerKind::Artemis => "leave it out: a managed Artemis has no TLS",
+                BrokerKind::Rabbitmq | BrokerKind::Embedded => {
+                    "set broker.tls = true, or leave it out"
+                }
+            };
+            let key = format!("broker.{key}");
+            return Err(wrong(key, " has no effect without TLS", help));
+        }
+        let alone = match (&self.cert, &self.key) {
+            (Some(_), None) => Some(("broker.cert", " is given without {broker.key}")),
+            (None, Some(_)) => Some(("broker.key", " is given without {broker.cert}")),
+            _ => None,
+        };
+        if let Some((key, why)) = alone {
+            return Err(wrong(key, why, "a client's certificate needs both"));
+        }
+        if let Some(oauth2) = &self.oauth2 {
+            self.check_oauth2(oauth2)?;
+        }
+        if self.auth == Auth::External && self.kind == BrokerKind::Attach && self.cert.is_none() {
+            return Err(wrong(
+                "broker.auth",
+                " = \"external\" logs in by the client's certificate, and there is none",
+                "give {broker.cert} and {broker.key}",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_oauth2(&self, oauth2: &OAuth2Spec) -> Result<(), Problem> {
+        const TABLE: &str = "broker.oauth2";
+        const URI: &str = "broker.oauth2.uri";
+        let uri = &oauth2.uri;
+        match self.kind {
+            BrokerKind::Embedded | BrokerKind::Artemis => Err(wrong(
+                TABLE,
+                format!(
+                    " has no effect on kind = {:?}, which knows no tokens",
+                    self.kind.name()
+                ),
+                "leave it out, or set broker.kind = \"rabbitmq\"",
+            )),
+            BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => {
+                Err(wrong(
+                    TABLE,
+                    " needs a node that takes access tokens",
+                    format!(
+                        "add {OAUTH2_PLUGIN:?} to broker.plugins, and its keys to broker.advanced"
+                    ),
+                ))
+            }
+            _ if !(uri.starts_with("https://") || uri.starts_with("http://")) => Err(wrong(
+                URI,
+                format!(" = {:?} is no token endpoint", web::redact::url(uri)),
+                "write https://HOST/PATH",
+            )),
+            _ if oauth2.client_id.is_empty() => Err(wrong(
+                URI,
+                " has no {broker.oauth2.client-id} beside it",
+                "give it",
+            )),
+            _ if self.auth == Auth::External => Err(wrong(
+                URI,
+                " has no effect with {broker.auth} = \"external\"",
+                "leave one of them out",
+            )),
+            BrokerKind::Rabbitmq | BrokerKind::Attach => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> Option<String> {
+        let spec: BrokerSpec = toml::from_str(text).expect("TOML");
+        spec.check_security()
+            .err()
+            .map(|problem| problem.sentence())
+    }
+
+    #[test]
+    fn keys_without_effect_are_refused() {
+        for (text, part) in [
+            ("kind = 'attach'\nurl = 'amqp://h'\nca = 'x'", "amqps://"),
+            ("kind = 'attach'\nurl = 'amqp://h'\ntls = true", "amqps://"),
+            ("kind = 'rabbitmq'\ninsecure = true", "broker.tls = true"),
+            ("kind = 'embedded'\nauth = 'external'", "broker.tls = true"),
+            (
+                "kind = 'rabbitmq'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'",
+                "broker.plugins",
+            ),
+            (
+                "kind = 'embedded'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'",
+                "knows no tokens",
+            ),
+            (
+                "kind = 'attach'\nurl = 'amqps://h'\nkey = 'x'",
+                "without {broker.cert}",
+            ),
+            (
+                "kind = 'attach'\nurl = 'amqps://h'\nauth = 'external'",
+                "{broker.cert} and {broker.key}",
+            ),
+        ] {
+            let found = problem(text).unwrap_or_default();
+            assert!(found.contains(part), "{text}: {found:?}");
+        }
+        for text in [
+            "kind = 'rabbitmq'\ntls = true\nauth = 'external'",
+            "kind = 'attach'\nurl = 'amqps://h'\nca = 'x'\nsni = 'y'",
+            "kind = 'attach'\nurl = 'amqps://h'\ncert = 'x'\nkey = 'y'\nauth = 'external'",
+        ] {
+            assert_eq!(problem(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_managed_brokers_own_certificates_are_used_unless_others_are_named() {
+        let mut endpoint = Endpoint::new("h", 1);
+        endpoint.tls = Some(ClientTls {
+            ca: Some("own.pem".into()),
+            ..ClientTls::default()
+        });
+        let mut spec = BrokerSpec {
+            insecure: true,
+            ..BrokerSpec::default()
+        };
+        spec.secure(&mut endpoint);
+        let tls = endpoint.tls.clone().expect("TLS");
+        assert_eq!((tls.ca, tls.insecure), (Some("own.pem".into()), true));
+        spec.ca = Some("given.pem".into());
+        spec.secure(&mut endpoint);
+        assert_eq!(endpoint.tls.expect("TLS").ca, Some("given.pem".into()));
+    }
+}

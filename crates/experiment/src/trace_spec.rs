@@ -1,0 +1,365 @@
+//! `[[trace]]`: functions that are traced on the broker's Erlang node beside the load.
+
+use std::time::Duration;
+
+use erlang::trace::TraceOptions;
+use erlang::{Budget, FunctionPattern, ProcessFilter};
+use load::scenario::probe::ProbePlan;
+use measure::{Nanos, Problem, Refused};
+use serde::{Deserialize, Serialize};
+
+use super::validate::wrong;
+use super::{BrokerKind, Experiment};
+
+/// Traces of an experiment at most.
+const MOST_TRACES: usize = 8;
+/// Calls that a trace sees at most, in all and in a second; what `bellows erlang trace` allows.
+const MOST_CALLS: u32 = 100_000;
+/// What the other limits can be at most; what `bellows erlang trace` allows.
+const MOST: u32 = 1_000_000;
+/// Bytes of each argument's text.
+const ARGUMENT_BYTES: u16 = 300;
+
+/// A function of the broker's Erlang node that is traced while the load runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct TraceSpec {
+    /// Tells several traces apart: lower-case letters, digits and `-`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The function, MODULE:FUNCTION/ARITY; MODULE:FUNCTION for any number of arguments.
+    pub call: String,
+    /// Only calls whose arguments match, as in a function's head, perhaps with `when`.
+    #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
+    pub matching: Option<String>,
+    /// Only processes with this role when it begins: `queue`, `channel`, `connection`, or the module that they run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The node of a cluster, by number; the first where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// Whether arguments are kept, cut and with secrets masked.
+    #[serde(default = "TraceSpec::usual_arguments")]
+    pub arguments: bool,
+    /// Calls of the measured phase after which it ends.
+    #[serde(default = "TraceSpec::usual_limit")]
+    pub limit: u32,
+    /// Calls in one second at which it ends.
+    #[serde(default = "TraceSpec::usual_rate")]
+    pub rate: u32,
+    /// Ends it when so many trace messages wait on the node.
+    #[serde(default = "TraceSpec::usual_backlog")]
+    pub max_backlog: u32,
+    /// Ends it when the node's memory rises by so many MB.
+    #[serde(default = "TraceSpec::usual_memory")]
+    pub max_memory: u32,
+    /// Ends it when so many more processes than before wait to run, for a second.
+    #[serde(default = "TraceSpec::usual_run_queue")]
+    pub max_run_queue: u32,
+}
+
+impl TraceSpec {
+    const fn usual_arguments() -> bool {
+        true
+    }
+
+    const fn usual_limit() -> u32 {
+        100
+    }
+
+    const fn usual_rate() -> u32 {
+        500
+    }
+
+    const fn usual_backlog() -> u32 {
+        10_000
+    }
+
+    const fn usual_memory() -> u32 {
+        256
+    }
+
+    const fn usual_run_queue() -> u32 {
+        32
+    }
+
+    /// The key in JSON: `trace`, or `trace_NAME`.
+    fn scenario(&self) -> String {
+        match self.name.as_str() {
+            "" => "trace".to_owned(),
+            name => format!("trace_{}", name.replace('-', "_")),
+        }
+    }
+
+    fn check(&self, key: &impl Fn(&str) -> String) -> Result<FunctionPattern, Problem> {
+        let is_letter =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if self.name.len() > ProbePlan::LONGEST_NAME || !self.name.bytes().all(is_letter) {
+            let help = "take at most 30 lower-case letters, digits and -";
+            return Err(wrong(key("name"), " cannot name a trace", help));
+        }
+        if self.role.as_deref() == Some("") {
+            // It would be that of each process that has a registered name.
+            let help = "name one, such as queue, or leave it out";
+            return Err(wrong(key("role"), " is empty", help));
+        }
+        let limits = [
+            ("limit", self.limit, MOST_CALLS),
+            ("rate", self.rate, MOST_CALLS),
+            ("max-backlog", self.max_backlog, MOST),
+            ("max-memory", self.max_memory, MOST),
+            ("max-run-queue", self.max_run_queue, MOST),
+        ];
+        for (name, value, most) in limits {
+            if !(1..=most).contains(&value) {
+                let why = format!(" = {value} is not between 1 and {most}");
+                return Err(wrong(key(name), why, "give a number that is"));
+            }
+        }
+        let function: FunctionPattern = self.call.parse().map_err(|refused: Refused| {
+            wrong(key("call"), format!(": {}", refused.what), refused.help)
+        })?;
+        if function.function.is_none() {
+            let why = format!(" = {function} stands for every function of a module");
+            let help = "name one, such as rabbit_mgmt_wm_queues:to_json/2";
+            return Err(wrong(key("call"), why, help));
+        }
+        Ok(function)
+    }
+
+    fn filter(&self) -> ProcessFilter {
+        (self.role.clone()).map_or(ProcessFilter::All, ProcessFilter::Role)
+    }
+}
+
+/// The traces of one node, which are one there.
+#[derive(Clone, Debug)]
+pub struct NodeTrace {
+    /// The node's number.
+    pub node: u32,
+    /// Functions of all of them, and what they may cost together.
+    pub options: TraceOptions,
+    /// Each of them.
+    pub traces: Vec<OneTrace>,
+}
+
+/// One of the traces of a node.
+#[derive(Clone, Debug)]
+pub struct OneTrace {
+    /// Its scenario: `trace`, or `trace_NAME`.
+    pub scenario: String,
+    /// The function.
+    pub function: FunctionPattern,
+    /// Calls after which it ends.
+    pub limit: u32,
+}
+
+/// The time for which a trace may last on its node.
+fn longest(warmup: Nanos, measure: Nanos) -> Duration {
+    /// Where the load ends when somebody says so.
+    const DAY: Duration = Duration::from_secs(24 * 3_600);
+    /// What clients may take to connect, and more.
+    const SLACK: Duration = Duration::from_secs(600);
+    match measure {
+        Nanos::ZERO => DAY * 7,
+        measure => Duration::from(warmup + measure) + SLACK,
+    }
+}
+
+/// The sum of what traces may cost together.
+fn sum(specs: &[&TraceSpec], of: impl Fn(&TraceSpec) -> u32) -> u32 {
+    let all = specs.iter().map(|spec| of(spec));
+    all.fold(0, u32::saturating_add)
+}
+
+impl Experiment {
+    /// The nodes that are traced, by number.
+    pub fn nodes_to_trace(&self) -> Vec<u32> {
+        let mut nodes: Vec<u32> = self.trace.iter().map(|it| it.node.unwrap_or(0)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// The traces of each node, resolved.
+    ///
+    /// # Errors
+    /// The first value that makes no sense, with its key.
+    pub fn traced_nodes(&self) -> Result<Vec<NodeTrace>, Problem> {
+        let functions = self.check_traces()?;
+        let nodes = self.nodes_to_trace().into_iter();
+        Ok(nodes
+            .map(|node| {
+                let its = self.trace.iter().zip(&functions);
+                let its = its.filter(|(spec, _)| spec.node.unwrap_or(0) == node);
+                self.traces_of(node, its)
+            })
+            .collect())
+    }
+
+    /// The traces of a node, which are one there.
+    fn traces_of<'a>(
+        &self,
+        node: u32,
+        its: impl Iterator<Item = (&'a TraceSpec, &'a FunctionPattern)>,
+    ) -> NodeTrace {
+        let (specs, functions): (Vec<&TraceSpec>, Vec<&FunctionPattern>) = its.unzip();
+        let (warmup, measure) = (self.phases.warmup.0, self.phases.measure.0);
+        let first = specs.first();
+        let has_arguments = first.is_some_and(|spec| spec.arguments);
+        let most = |of: fn(&TraceSpec) -> u32| specs.iter().map(|spec| of(spec)).max();
+        let usual = Budget::lasting(longest(warmup, measure));
+        let options = TraceOptions {
+            functions: functions.iter().map(|it| (*it).clone()).collect(),
+            arguments: first.and_then(|spec| spec.matching.clone()),
+            processes: first.map_or(ProcessFilter::All, |spec| spec.filter()),
+            limit: sum(&specs, |spec| spec.limit),
+            rate: sum(&specs, |spec| spec.rate),
+            returns: true,
+            argument_bytes: if has_arguments { ARGUMENT_BYTES } else { 0 },
+            budget: Budget {
+                backlog: most(|spec| spec.max_backlog).unwrap_or(usual.backlog),
+                node_bytes: u64::from(most(|spec| spec.max_memory).unwrap_or(0)) << 20,
+                run_queue: most(|spec| spec.max_run_queue).unwrap_or(usual.run_queue),
+                ..usual
+            },
+        };
+        let traces = specs.iter().zip(functions);
+        let traces = traces.map(|(spec, function)| OneTrace {
+            scenario: spec.scenario(),
+            function: function.clone(),
+            limit: spec.limit,
+        });
+        NodeTrace {
+            node,
+            options,
+            traces: traces.collect(),
+        }
+    }
+
+    /// Checks each trace, and that they go together; their functions.
+    fn check_traces(&self) -> Result<Vec<FunctionPattern>, Problem> {
+        if self.trace.len() > MOST_TRACES {
+            let why = format!(" are {}, and {MOST_TRACES} can be had", self.trace.len());
+            return Err(wrong("trace", why, "leave some out"));
+        }
+        if !self.trace.is_empty() {
+            self.check_traced_broker()?;
+        }
+        let mut functions = Vec::new();
+        for (number, spec) in self.trace.iter().enumerate() {
+            let key = |key: &str| format!("trace.{number}.{key}");
+            functions.push(spec.check(&key)?);
+            let before = || self.trace.iter().take(number);
+            if before().any(|it| it.name == spec.name) {
+                return Err(wrong(
+                    key("name"),
+                    ": another trace has the same, and results go by it",
+                    "give each trace a name of its own",
+                ));
+            }
+            let count = self.broker.node_count();
+            if let Some(node) = spec.node.filter(|node| *node >= count) {
+                let why = format!(" = {node} is none of the broker's nodes");
+                let help = match count {
+                    1 => "leave it out: there is one node".to_owned(),
+                    count => format!("give 0 to {}", count - 1),
+                };
+                return Err(wrong(key("node"), why, help));
+            }
+            let node = spec.node.unwrap_or(0);
+            if let Some(first) = before().find(|it| it.node.unwrap_or(0) == node) {
+                let same = [
+                    ("match", spec.matching == first.matching),
+                    ("role", spec.role == first.role),
+                    ("arguments", spec.arguments == first.arguments),
+                ];
+                if let Some((name, _)) = same.iter().find(|(_, is_same)| !is_same) {
+                    return Err(wrong(
+                        key(name),
+                        " is another one than that of a trace of the same node, and those are one trace there",
+                        "give both the same",
+                    ));
+                }
+            }
+        }
+        Ok(functions)
+    }
+
+    fn check_traced_broker(&self) -> Result<(), Problem> {
+        let is_erlang = match self.broker.kind {
+            BrokerKind::Rabbitmq => true,
+            BrokerKind::Attach => self.broker.node.is_some(),
+            BrokerKind::Artemis | BrokerKind::Embedded => false,
+        };
+        match is_erlang {
+            true => Ok(()),
+            false => Err(wrong(
+                "trace",
+                " needs a RabbitMQ's Erlang node, and none is known",
+                "take a managed RabbitMQ, or name the node of an attached one with {broker.node}",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn validated(traces: &str) -> Result<(), String> {
+        let text = format!("[[load]]\ndestination = \"queue://q\"\n{traces}");
+        let experiment = Experiment::from_toml(&text, "x.toml").map_err(|it| it.to_string())?;
+        experiment.validate().map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_traced_is_refused_before_a_broker_is_started() {
+        assert_eq!(validated("[[trace]]\ncall = \"lists:map/2\"\n"), Ok(()));
+        let one = "[[trace]]\ncall = \"lists:map/2\"\n";
+        for (traces, said) in [
+            (
+                "[[trace]]\ncall = \"lists\"\n",
+                "every function of a module",
+            ),
+            ("[[trace]]\ncall = \"_:_\"\n", "is no function"),
+            ("[[trace]]\ncall = \"a:b/2\"\nlimit = 0\n", "trace.0.limit"),
+            (
+                "[[trace]]\ncall = \"a:b/2\"\nnode = 1\n",
+                "none of the broker's nodes",
+            ),
+            (
+                "[[trace]]\ncall = \"a:b/2\"\nname = \"A b\"\n",
+                "cannot name a trace",
+            ),
+            ("[[trace]]\ncall = \"a:b/2\"\nrole = \"\"\n", "trace.0.role"),
+            (&one.repeat(2), "another trace has the same"),
+            (
+                &format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"),
+                "is another one than that",
+            ),
+            (
+                &format!("[broker]\nkind = \"embedded\"\n{one}"),
+                "Erlang node",
+            ),
+        ] {
+            let refused = validated(traces).unwrap_err();
+            assert!(refused.contains(said), "{traces}: {refused}");
+        }
+    }
+
+    #[test]
+    fn traces_of_a_node_are_one_there_with_the_sum_of_their_calls() {
+        let text = "[[load]]\ndestination = \"queue://q\"\n[broker]\nnodes = 2\n\
+                    [[trace]]\nname = \"a\"\ncall = \"a:b/1\"\nlimit = 7\n\
+                    [[trace]]\nname = \"b\"\ncall = \"a:c\"\nlimit = 5\nrate = 10\n\
+                    [[trace]]\nname = \"c\"\ncall = \"a:b/1\"\nnode = 1\n";
+        let experiment = Experiment::from_toml(text, "x.toml").unwrap();
+        let nodes = experiment.traced_nodes().unwrap();
+        let counts: Vec<usize> = nodes.iter().map(|it| it.traces.len()).collect();
+        assert_eq!(counts, [2, 1]);
+        let specs: Vec<&TraceSpec> = experiment.trace.iter().take(2).collect();
+        assert_eq!(sum(&specs, |it| it.limit), 12);
+        assert_eq!(sum(&specs, |it| it.rate), 510);
+    }
+}

@@ -1,0 +1,353 @@
+//! A load over AMQP 1.0 whose broker is a script; queues are an embedded broker's, as AMQP 0.9.1 goes to that.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use load::{
+    ArrivalProcess, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, Protocol,
+    RunEvent, Sink,
+};
+use measure::{Interval, Nanos, Phase, Rate, Waits};
+use wire::amqp10::{
+    Attach, Begin, Close, Composite, Condition, DeliveryState, Detach, Disposition, Flow,
+    Performative, Symbol, Target, TypedValue, fuzzing::HANDSHAKE,
+};
+use wire::amqp091::Reader;
+
+/// What the broker does.
+#[derive(Clone, Copy)]
+struct Script {
+    window: u32,
+    max_message_size: Option<u64>,
+    /// Messages that it takes until the pause is over.
+    credit: u32,
+    pause: Duration,
+    /// How often each message is answered, and how.
+    answers: u32,
+    state: DeliveryState<'static>,
+    /// The message at which the link is detached.
+    detach_at: Option<u32>,
+}
+
+const POLITE: Script = Script {
+    window: 400,
+    max_message_size: None,
+    credit: 10_000,
+    pause: Duration::ZERO,
+    answers: 1,
+    state: DeliveryState::Accepted,
+    detach_at: None,
+};
+
+struct Peer {
+    stream: TcpStream,
+    script: Script,
+    deliveries: u32,
+}
+
+impl Peer {
+    fn put<'a>(&mut self, channel: u16, what: &impl Composite<'a>) -> io::Result<()> {
+        let mut bytes = vec![0, 0, 0, 0, 2, 0];
+        bytes.extend(channel.to_be_bytes());
+        what.write(&mut bytes);
+        let size = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&size.to_be_bytes());
+        self.stream.write_all(&bytes)
+    }
+
+    fn credit(&mut self, credit: u32) -> io::Result<()> {
+        let flow = Flow {
+            next_incoming_id: Some(self.deliveries),
+            incoming_window: self.script.window,
+            handle: Some(0),
+            delivery_count: Some(self.deliveries),
+            link_credit: Some(credit),
+            ..Flow::default()
+        };
+        self.put(0, &flow)
+    }
+
+    fn attached(&mut self, attach: &Attach<'_>) -> io::Result<()> {
+        let mut target = Vec::new();
+        Target::default().write(&mut target);
+        let answer = Attach {
+            name: attach.name,
+            is_receiver: true,
+            target: TypedValue::read(&mut Reader::new(&target)).expect("a target"),
+            max_message_size: self.script.max_message_size,
+            ..Attach::default()
+        };
+        self.put(0, &answer)?;
+        self.credit(self.script.credit)
+    }
+
+    fn delivered(&mut self, is_settled: bool) -> io::Result<()> {
+        let first = self.deliveries;
+        self.deliveries += 1;
+        if self.script.detach_at == Some(self.deliveries) {
+            let error = Condition {
+                condition: Symbol("amqp:resource-deleted"),
+                description: Some("queue 'q' was deleted"),
+                info: TypedValue::Null,
+            };
+            return self.put(
+                0,
+                &Detach {
+                    handle: 0,
+                    closed: Some(true),
+                    error: Some(error),
+                },
+            );
+        }
+        let disposition = Disposition {
+            is_receiver: true,
+            first,
+            settled: Some(true),
+            state: Some(self.script.state),
+            ..Disposition::default()
+        };
+        (0..self.script.answers)
+            .filter(|_| !is_settled)
+            .try_for_each(|_| self.put(0, &disposition))?;
+        if self.deliveries == self.script.credit {
+            thread::sleep(self.script.pause);
+            self.script.credit = 0;
+            return self.credit(10_000);
+        }
+        Ok(())
+    }
+
+    /// Answers until the client closes.
+    fn serve(mut self) -> io::Result<()> {
+        self.stream.write_all(HANDSHAKE)?;
+        let mut header = [0; 8];
+        loop {
+            self.stream.read_exact(&mut header)?;
+            if header.starts_with(b"AMQP") {
+                continue;
+            }
+            let size = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+            let mut body = vec![0; size as usize - 8];
+            self.stream.read_exact(&mut body)?;
+            if header[5] != 0 || body.is_empty() {
+                continue;
+            }
+            match Performative::read(&mut Reader::new(&body)).expect("a performative") {
+                Performative::Begin(_) => {
+                    let begin = Begin {
+                        remote_channel: Some(0),
+                        incoming_window: self.script.window,
+                        ..Begin::default()
+                    };
+                    self.put(0, &begin)?;
+                }
+                Performative::Attach(attach) => self.attached(&attach)?,
+                Performative::Transfer(it) if it.more != Some(true) => {
+                    self.delivered(it.settled == Some(true))?;
+                }
+                Performative::Flow(flow) if flow.echo == Some(true) => self.credit(1)?,
+                Performative::Close(_) => return self.put(0, &Close::default()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Takes AMQP 1.0 by the script, and passes the rest on.
+fn accept(mut stream: TcpStream, broker: std::net::SocketAddr, script: Script) -> io::Result<()> {
+    let mut header = [0; 8];
+    stream.read_exact(&mut header)?;
+    if header == wire::amqp10::SASL_HEADER {
+        return Peer {
+            stream,
+            script,
+            deliveries: 0,
+        }
+        .serve();
+    }
+    let mut far = TcpStream::connect(broker)?;
+    far.write_all(&header)?;
+    let (mut from, mut to) = (stream.try_clone()?, far.try_clone()?);
+    thread::spawn(move || io::copy(&mut from, &mut to));
+    io::copy(&mut far, &mut stream).map(drop)
+}
+
+#[derive(Default)]
+struct Heard {
+    waits: Waits,
+    events: Vec<RunEvent>,
+}
+
+impl Sink for Heard {
+    fn interval(&mut self, merged: &Interval) {
+        if merged.phase == Phase::Measure {
+            self.waits.add(&merged.waits);
+        }
+    }
+
+    fn event(&mut self, event: RunEvent) {
+        self.events.push(event);
+    }
+}
+
+fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, Heard) {
+    let config = broker::Config {
+        listen: "127.0.0.1:0".parse().expect("address"),
+        ..broker::Config::default()
+    };
+    let broker = broker::Broker::bind(config)
+        .expect("bind")
+        .spawn()
+        .expect("spawn");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("amqp://{}", listener.local_addr().expect("its address"));
+    let address = broker.local_addr();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // How a connection ends is its client's affair.
+            thread::spawn(move || drop(accept(stream, address, script)));
+        }
+    });
+    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
+    (
+        group.producers.per_destination,
+        group.consumers.per_destination,
+    ) = (1, 0);
+    group.producers.sizes = 100.into();
+    let mut plan = Plan {
+        groups: vec![group],
+        protocol: Protocol::Amqp10,
+        phases: Phases {
+            measure: Some(Nanos::from_millis(10_000)),
+            drain: Nanos::from_millis(500),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    };
+    set(&mut plan);
+    let mut heard = Heard::default();
+    let outcome = load::run(&plan, &Control::new(), &mut heard);
+    (outcome, heard)
+}
+
+fn messages(plan: &mut Plan, count: u64) {
+    plan.groups[0].producers.message_count = Some(count);
+}
+
+#[test]
+fn a_message_that_is_answered_twice_counts_once_and_is_told() {
+    let states = [DeliveryState::Accepted, DeliveryState::Released];
+    for (state, returned) in states.into_iter().zip([0, 50]) {
+        let script = Script {
+            answers: 3,
+            state,
+            ..POLITE
+        };
+        let (outcome, heard) = run(script, |plan| messages(plan, 50));
+        let outcome = outcome.expect("it starts");
+        let totals = &outcome.totals;
+        assert_eq!(
+            (totals.sent, totals.completed, totals.returned),
+            (50, 50, returned),
+            "{outcome:?}"
+        );
+        let told =
+            |it: &&RunEvent| matches!(it, RunEvent::Note(text) if text.contains("a second time"));
+        assert_eq!(
+            heard.events.iter().filter(told).count(),
+            1,
+            "{:?}",
+            heard.events
+        );
+    }
+}
+
+#[test]
+fn messages_above_what_the_broker_takes_are_refused_when_the_link_is_attached() {
+    let small = Script {
+        max_message_size: Some(1_000),
+        ..POLITE
+    };
+    let narrow = Script {
+        window: 3,
+        ..POLITE
+    };
+    for (script, words) in [(small, "takes 1000 at most"), (narrow, "takes 3 at a time")] {
+        let (outcome, _) = run(script, |plan| {
+            plan.groups[0].producers.sizes = 500_000.into();
+        });
+        let error = outcome
+            .map_or_else(Some, |it| it.error)
+            .expect("it is refused");
+        let problem = error.problem();
+        assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+        assert!(problem.value.contains(words), "{problem:?}");
+        assert!(problem.help.contains("message-size"), "{problem:?}");
+    }
+}
+
+#[test]
+fn a_detached_link_is_told_with_the_brokers_words_and_is_no_lost_connection() {
+    let script = Script {
+        detach_at: Some(5),
+        ..POLITE
+    };
+    let (outcome, _) = run(script, |plan| messages(plan, 50));
+    let error = outcome.map_or_else(Some, |it| it.error).expect("it ends");
+    assert!(matches!(error, Error::Detached { .. }), "{error:?}");
+    let text = error.to_string();
+    for words in [
+        "/queues/q",
+        "detached",
+        "amqp:resource-deleted",
+        "queue 'q' was deleted",
+    ] {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+/// As RabbitMQ does while its memory alarm lasts.
+#[test]
+fn a_broker_that_gives_no_credit_is_waited_for_and_told_whether_it_answers_or_not() {
+    for guarantee in [Guarantee::Confirms, Guarantee::Unconfirmed] {
+        let pause = Duration::from_millis(1_500);
+        let script = Script {
+            credit: 20,
+            pause,
+            window: 100_000,
+            ..POLITE
+        };
+        let (outcome, heard) = run(script, |plan| {
+            plan.phases.measure = Some(Nanos::from_millis(2_500));
+            let producers = &mut plan.groups[0].producers;
+            producers.guarantee = guarantee;
+            producers.max_pending = 1_000;
+            producers.arrivals = ArrivalProcess::from(Rate::per_second(500.0).expect("a rate"));
+        });
+        let outcome = outcome.expect("it starts");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        let Waits { credit, budget, .. } = heard.waits;
+        assert!(
+            credit > Nanos::from_millis(1_000) && budget < credit,
+            "{:?}",
+            heard.waits
+        );
+        let blocked = heard.events.iter().filter_map(|it| match it {
+            RunEvent::Blocked { reason, .. } => Some(reason.as_str()),
+            _ => None,
+        });
+        assert_eq!(
+            blocked.collect::<Vec<_>>(),
+            ["it gave no credit for 1 s and longer"]
+        );
+        let lifted = |it: &&RunEvent| matches!(it, RunEvent::Unblocked { .. });
+        assert_eq!(
+            heard.events.iter().filter(lifted).count(),
+            1,
+            "{:?}",
+            heard.events
+        );
+    }
+}

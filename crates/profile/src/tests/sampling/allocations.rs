@@ -1,0 +1,74 @@
+//! Allocations: calls and bytes of each function are known by what the child was told to do.
+
+use measure::Clock;
+use stacks::Profile;
+
+use crate::tests::sampling::child::Process;
+use crate::tests::sampling::child::memory::ALLOCATE;
+use crate::tests::sampling::events::{weight_of, while_doing};
+use crate::tests::sampling::refused;
+
+/// How often the child allocates by each function.
+const TIMES: u64 = 100_000;
+
+/// Whether a weight is what was done, as far as samples of which each stands for so much can tell.
+pub(crate) fn assert_sampled(what: &str, profile: &Profile, name: &str, wanted: u64, one_in: f64) {
+    let (weight, wanted) = (weight_of(profile, name) as f64, wanted as f64);
+    // A sample more for each call is chance alone; four standard deviations.
+    let error = 4.0 * (one_in / wanted).sqrt();
+    assert!(
+        (weight / wanted - 1.0).abs() < error,
+        "{what} by {name}: {weight} of {wanted}, +-{error:.2}"
+    );
+}
+
+#[test]
+fn allocations_are_counted_by_calls_and_by_bytes() {
+    if let Some(reason) = refused() {
+        testkit::skip!("{reason}");
+    }
+    let mut child = Process::start("tasks");
+    let events = ["malloc", "malloc-bytes", "free"];
+    let [calls, bytes, frees] = while_doing(child.pid(), events, || {
+        child.tell(&format!("allocate {TIMES}"), "did");
+    });
+    let units = [&calls, &bytes, &frees].map(|(profile, _)| profile.header.unit.clone());
+    assert_eq!(units, ["calls", "bytes", "calls"]);
+    for (profile, outcome) in [&calls, &bytes, &frees] {
+        assert_eq!(outcome.lost, 0);
+        assert!(outcome.notes.is_empty(), "{outcome:?}");
+        // The allocator's functions are at the leaf, and the stacks end where the thread began.
+        assert!(profile.summary(5).complete_share > 0.95);
+    }
+    for (name, each, size) in ALLOCATE {
+        assert_sampled("calls", &calls.0, name, each * TIMES, 256.0);
+        assert_sampled("bytes", &bytes.0, name, size * TIMES, 131_072.0);
+        assert_sampled("frees", &frees.0, name, TIMES, 256.0);
+    }
+}
+
+/// What an event costs: run by hand (`--ignored --nocapture`), for the table in docs/stacks.md.
+#[test]
+#[ignore = "prints what a call costs while it is counted"]
+fn what_a_counted_allocation_costs() {
+    let mut child = Process::start("tasks");
+    let pid = child.pid();
+    let mut took = |line: &str| {
+        let from = Clock.now();
+        child.tell(line, "did");
+        Clock.now().since(from).0
+    };
+    let line = format!("allocate {TIMES}");
+    let plain = took(&line);
+    for (event, calls) in [
+        ("malloc", 6),
+        ("malloc-bytes", 6),
+        ("free", 4),
+        ("malloc-held", 10),
+    ] {
+        let mut counted = 0;
+        let _ = while_doing(pid, [event], || counted = took(&line));
+        let each = counted.saturating_sub(plain) / (calls * TIMES);
+        println!("{event}: {each} ns a call");
+    }
+}

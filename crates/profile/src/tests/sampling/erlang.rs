@@ -1,0 +1,449 @@
+//! Erlang nodes of the system's own build, which is stripped and keeps no frame pointers.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use stacks::{Profile, WorkBy};
+
+use crate::tests::sampling::child::Process;
+use crate::tests::sampling::events::{needs_tracepoints, while_doing};
+use crate::tests::sampling::{NOBODY, burn, for_everybody, profile_for, refused, share};
+
+/// Makes the JIT write its map, and chain frames.
+const MAP: &str = "+JPperf map";
+
+/// A node that runs `known.erl`, killed when it goes out of scope.
+struct Node {
+    child: Child,
+    /// The process of the node, which `child` may have started.
+    pid: u32,
+    /// What it printed before it was ready.
+    printed: Vec<String>,
+    _dir: tempfile::TempDir,
+}
+
+impl Node {
+    /// Starts one that runs a function, with some more flags, as this user or another; says why not where
+    /// Erlang is missing.
+    fn start(function: &str, flags: &str, uid: Option<u32>) -> Result<Self, String> {
+        Self::start_by(Command::new("erl"), function, flags, uid)
+    }
+
+    /// The same by a command that ends in `erl`.
+    fn start_by(
+        mut command: Command,
+        function: &str,
+        flags: &str,
+        uid: Option<u32>,
+    ) -> Result<Self, String> {
+        use std::os::unix::process::CommandExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling/known.erl");
+        let compiled = Command::new("erlc")
+            .arg("-o")
+            .arg(dir.path())
+            .arg(source)
+            .status();
+        compiled.map_err(|error| format!("erlc (package erlang-base): {error}"))?;
+        if let Some(uid) = uid {
+            std::os::unix::fs::chown(dir.path(), Some(uid), Some(uid)).unwrap();
+        }
+        command.args(flags.split_whitespace());
+        command.args(["+S", "1:1", "-noshell", "-s", "known", function, "-pa"]);
+        command.arg(dir.path()).env("HOME", dir.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut printed = Vec::new();
+        for line in output.lines().map_while(Result::ok) {
+            if line == "@ready" {
+                let _dir = dir;
+                return Ok(Self {
+                    pid: child.id(),
+                    child,
+                    printed,
+                    _dir,
+                });
+            }
+            printed.push(line);
+        }
+        panic!("the node ended");
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.child.id()));
+    }
+}
+
+/// Why stacks cannot be copied here.
+pub(crate) fn cannot_copy() -> Option<String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Some("stacks are copied on x86-64 alone".into());
+    }
+    let not_root = !rustix::process::geteuid().is_root();
+    refused().or(not_root.then(|| "only root may load programs into the kernel".into()))
+}
+
+macro_rules! node {
+    ($function:expr, $flags:expr) => {{
+        if let Some(reason) = cannot_copy() {
+            testkit::skip!("{reason}");
+        }
+        match Node::start($function, $flags, None) {
+            Ok(node) => node,
+            Err(reason) => testkit::skip!("{reason}"),
+        }
+    }};
+}
+
+/// Samples that may lack their root: those of the first hundredths of a second, before anybody knows where a
+/// thread's stack begins, and those in the instants in which a process has let go of one heap and not taken the
+/// next. A busy machine makes both longer, and neither comes near this share.
+const MOST_INCOMPLETE: f64 = 0.01;
+
+fn assert_whole(profile: &Profile, outcome: &Outcome) {
+    let summary = profile.summary(3);
+    let incomplete = 1.0 - summary.complete_share;
+    assert!(incomplete <= MOST_INCOMPLETE, "{summary:?} {outcome:?}");
+    assert!(summary.copied_share > 0.99, "{summary:?}");
+    let bytes = summary.copied_bytes;
+    assert!((100..16_000).contains(&bytes), "{bytes} bytes a sample");
+}
+
+/// Its stacks are whole, its functions have names, and shares are those that the work is made of.
+fn assert_known(node: &Node) {
+    let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
+    assert_whole(&profile, &outcome);
+    let summary = profile.summary(3);
+    assert!(summary.unknown_share < 0.01, "{summary:?}");
+    let below = share(&profile, "$known:loop/3");
+    assert!(below > 0.95, "{below} below the loop");
+    for (three, one) in [
+        ("$known:three_selects/1", "$known:one_select/1"),
+        ("$known:three_matches/1", "$known:one_match/1"),
+        ("$known:three_packs/1", "$known:one_pack/1"),
+    ] {
+        let (three, one) = (share(&profile, three), share(&profile, one));
+        // Four standard deviations of a share that is a count of independent samples.
+        let both = (three + one) * outcome.samples as f64;
+        let error = 4.0 * (0.75f64 * 0.25 / both).sqrt();
+        let part = three / (three + one);
+        assert!(
+            both > 20.0 && (part - 0.75).abs() < error,
+            "{three} to {one}, not 3 to 1 within {error}"
+        );
+    }
+    // Each caller stands at the line of its call.
+    let lines = profile.by_line();
+    for (line, called) in [
+        (101, "$known:three_selects/1"),
+        (104, "$known:one_match/1"),
+        (105, "$known:three_packs/1"),
+    ] {
+        let at = share(&lines, &format!("$known:loop/3 known.erl:{line}"));
+        let of = share(&profile, called);
+        assert!((at - of).abs() < 0.01, "line {line}: {at}, {called}: {of}");
+    }
+    // Nearly all of it is native code, at the leaf, and none of it is Erlang's root.
+    let native = |name: &str| share(&profile, name);
+    assert!(native("db_match_dbterm_uncompressed") > 0.02);
+    let strays = profile.samples.iter().filter(|sample| {
+        let stack = profile.stack(sample.stack);
+        let calls = |name: &str| stack.iter().any(|frame| frame.name.ends_with(name));
+        calls("db_match_dbterm_uncompressed") && !calls("$known:selects/2")
+    });
+    let strays = strays.count() as f64 / profile.samples.len() as f64;
+    assert!(strays < 0.01, "{strays} of the matches have no caller");
+}
+
+#[test]
+fn native_code_stands_below_the_erlang_functions_that_called_it() {
+    assert_known(&node!("start", MAP));
+}
+
+#[test]
+fn a_node_that_writes_no_map_has_names_and_whole_stacks_too() {
+    let node = node!("start", "");
+    assert_known(&node);
+    assert!(!Path::new(&format!("/tmp/perf-{}.map", node.pid)).exists());
+}
+
+/// A module that is loaded again and again gets the memory of one that was purged.
+#[test]
+fn functions_of_modules_that_are_loaded_meanwhile_have_their_own_names() {
+    for flags in [MAP, ""] {
+        let node = node!("rounds", flags);
+        let (profile, outcome) = profile_for(node.pid, Duration::from_secs(1));
+        assert_whole(&profile, &outcome);
+        let summary = profile.summary(3);
+        assert!(summary.unknown_share < 0.01, "{summary:?}");
+        let round = |sample: &stacks::Sample| {
+            let mut stack = profile.stack(sample.stack).into_iter();
+            stack.find_map(|it| {
+                let name = it.name.strip_prefix("$late:round_")?;
+                name.split('/').next()?.parse::<u32>().ok()
+            })
+        };
+        let mut samples: Vec<_> = profile.samples.iter().collect();
+        samples.sort_by_key(|sample| sample.t);
+        let rounds: Vec<u32> = samples.into_iter().filter_map(round).collect();
+        let share = rounds.len() as f64 / profile.samples.len() as f64;
+        // A node on a full machine has few rounds in a second.
+        let (first, last) = (rounds[0], *rounds.last().unwrap());
+        assert!(
+            share > 0.5 && last > first + 1,
+            "{flags}: {share}: {first} to {last}"
+        );
+        // Those of the instant in which names are looked up may have the name of what was there before.
+        let early = rounds.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        assert!(early <= 2, "{flags}: {early} go back: {rounds:?}");
+    }
+}
+
+#[test]
+fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
+    // With frame pointers and without: who runs does not depend on how stacks are walked.
+    for flags in [MAP, ""] {
+        let node = node!("turns", flags);
+        let [three, one] = node.printed.as_slice() else {
+            panic!("{:?}", node.printed);
+        };
+        let (profile, outcome) = profile_for(node.pid, Duration::from_secs(1));
+        let work = profile.work_shares(WorkBy::Process, usize::MAX);
+        let share = |id: &str| {
+            work.iter()
+                .find(|it| it.of == id)
+                .map_or(0.0, |it| it.share)
+        };
+        let (three, one) = (share(three), share(one));
+        assert!(three + one > 0.97, "{three} and {one} of all: {work:?}");
+        // Four standard deviations of a share that is a count of independent samples.
+        let error = 4.0 * (0.75f64 * 0.25 / outcome.samples as f64).sqrt();
+        let part = three / (three + one);
+        assert!(
+            (part - 0.75).abs() < error,
+            "{three} to {one}, not 3 to 1 within {error}"
+        );
+        // Nobody else works, and nobody who is not there.
+        assert!(work.len() < 40, "{work:?}");
+    }
+}
+
+/// Of each of these events, what must be true of a node that asks for memory.
+#[test]
+fn events_other_than_the_clock_have_whole_stacks_too() {
+    needs_tracepoints!();
+    let node = node!("pages", &format!("{MAP} +MMmcs 0"));
+    let events = ["mmap", "mmap-bytes", "page-faults", "off-cpu"];
+    let [mmap, bytes, faults, off_cpu] = while_doing(node.pid, events, || {
+        burn(node.pid, Duration::from_secs(2));
+    });
+    for (profile, outcome) in [&mmap, &bytes, &faults] {
+        let summary = profile.summary(3);
+        // How often a node asks for memory in two seconds is the machine's matter: 20 times where it is busy.
+        assert!(summary.samples > 10, "{summary:?} {outcome:?}");
+        assert!(summary.copied_share > 0.95, "{summary:?}");
+        assert!(summary.complete_share > 0.95, "{summary:?}");
+        let below = share(profile, "$known:copies/1");
+        assert!(below > 0.9, "{below} of {}", profile.header.event);
+        assert!(!profile.processes.is_empty());
+    }
+    let each = bytes.0.total_weight() / bytes.0.samples.len() as u64;
+    assert!((1 << 20..512 << 20).contains(&each), "{each} bytes a call");
+    // The thread that reads files waits up to a hundred times a second.
+    let summary = off_cpu.0.summary(3);
+    assert!(
+        summary.samples > 20 && summary.copied_share > 0.95,
+        "{summary:?}"
+    );
+}
+
+/// The node's process, where a command started it in a namespace of its own.
+pub(crate) fn child_of(pid: u32) -> u32 {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).unwrap();
+    let child = children.split_whitespace().next();
+    child.and_then(|it| it.parse().ok()).expect("a child")
+}
+
+/// Starts what is put behind it in a pid namespace of its own; `None` where that is not allowed.
+pub(crate) fn contained() -> Option<Command> {
+    let command = || {
+        let mut command = Command::new("unshare");
+        command.args(["-p", "-f", "--mount-proc", "--kill-child"]);
+        command
+    };
+    let tried = command().arg("true").stderr(Stdio::null()).status();
+    tried.ok()?.success().then(command)
+}
+
+#[test]
+fn a_node_in_a_container_has_whole_stacks() {
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let Some(mut command) = contained() else {
+        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
+    };
+    command.arg("erl");
+    let mut node = match Node::start_by(command, "start", MAP, None) {
+        Ok(node) => node,
+        Err(reason) => testkit::skip!("{reason}"),
+    };
+    node.pid = child_of(node.child.id());
+    let inner = linux::Status::of(node.pid).unwrap().inner_pid;
+    assert_ne!(inner, node.pid);
+    let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
+    let _ = std::fs::remove_file(format!("/tmp/perf-{inner}.map"));
+    assert_whole(&profile, &outcome);
+    assert!(share(&profile, "$known:loop/3") > 0.95);
+}
+
+#[test]
+fn calls_of_a_node_in_a_container_are_its_own() {
+    needs_tracepoints!();
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let Some(mut command) = contained() else {
+        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
+    };
+    command.arg("erl");
+    let flags = format!("{MAP} +MMmcs 0");
+    let mut node = match Node::start_by(command, "pages", &flags, None) {
+        Ok(node) => node,
+        Err(reason) => testkit::skip!("{reason}"),
+    };
+    node.pid = child_of(node.child.id());
+    let inner = linux::Status::of(node.pid).unwrap().inner_pid;
+    // Another process outside that asks for memory, too.
+    let other = node!("pages", &flags);
+    let [(profile, _)] = while_doing(node.pid, ["mmap"], || {
+        burn(node.pid, Duration::from_secs(1));
+    });
+    drop(other);
+    let _ = std::fs::remove_file(format!("/tmp/perf-{inner}.map"));
+    let summary = profile.summary(3);
+    assert!(summary.samples > 10, "{summary:?}");
+    assert!(summary.complete_share > 0.95, "{summary:?}");
+    let below = share(&profile, "$known:copies/1");
+    assert!(below > 0.9, "{below}");
+}
+
+#[test]
+fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    // Two of the tests above, in a namespace of their own.
+    for test in [
+        "tests::sampling::erlang::native_code_stands_below_the_erlang_functions_that_called_it",
+        "tests::sampling::erlang::events_other_than_the_clock_have_whole_stacks_too",
+    ] {
+        let Some(mut command) = contained() else {
+            testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
+        };
+        command.arg(std::env::current_exe().unwrap());
+        command.args([test, "--exact", "--nocapture"]);
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr];
+        let text = text.map(|it| String::from_utf8_lossy(&it).into_owned());
+        assert!(output.status.success(), "{}", text.join("\n"));
+        assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
+    }
+}
+
+#[test]
+fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
+    if let Some(reason) = refused() {
+        testkit::skip!("{reason}");
+    }
+    if !rustix::process::geteuid().is_root() {
+        testkit::skip!("only root can start a process of another user");
+    }
+    let node = match Node::start("start", MAP, Some(NOBODY)) {
+        Ok(node) => node,
+        Err(reason) => testkit::skip!("{reason}"),
+    };
+    let (dir, exe) = for_everybody(NOBODY);
+    let file = dir.path().join("out/cpu.stacks");
+    let role = format!("profiler {} 999 {}", node.child.id(), file.display());
+    let mut profiler = Process::start_as(&exe, &role, Some(NOBODY));
+    profiler.expect("started");
+    std::thread::sleep(Duration::from_millis(500));
+    let outcome = profiler.tell("stop", "outcome");
+    assert!(outcome.contains("frame pointers alone"), "{outcome}");
+    let summary = Profile::open(&file).unwrap().summary(0);
+    assert!(summary.samples > 0);
+    assert_eq!(
+        (summary.frame_pointer_share, summary.copied_bytes),
+        (1.0, 0)
+    );
+}
+
+#[test]
+fn a_profiler_that_is_killed_leaves_no_program_in_the_kernel() {
+    needs_tracepoints!();
+    let node = node!("start", MAP);
+    for event in ["cpu", "syscalls:sys_enter_futex", "off-cpu"] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("stacks");
+        let role = format!("profiler {} 999 {} - {event}", node.pid, file.display());
+        let mut profiler = Process::start(&role);
+        profiler.expect("started");
+        let programs = programs_of(profiler.pid());
+        let least = if event == "off-cpu" { 2 } else { 1 };
+        assert!(programs.len() >= least, "{programs:?}");
+        assert!(programs.iter().all(|it| is_loaded(*it)));
+        profiler.kill();
+        let started = Instant::now();
+        while programs.iter().any(|it| is_loaded(*it)) {
+            assert!(started.elapsed() < Duration::from_secs(30), "it stays");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The kernel's numbers of the programs that a process holds.
+fn programs_of(pid: u32) -> BTreeSet<u32> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let programs = files.flatten().filter_map(|file| {
+        let text = std::fs::read_to_string(file.path()).ok()?;
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+    });
+    programs.collect()
+}
+
+/// Whether the kernel has a program of this number.
+#[allow(unsafe_code)]
+fn is_loaded(program: u32) -> bool {
+    use std::os::fd::FromRawFd as _;
+    /// The number of `BPF_PROG_GET_FD_BY_ID`.
+    const BY_NUMBER: libc::c_long = 13;
+    let attributes = [program, 0, 0];
+    // SAFETY: the attributes are as long as is said, hold no pointer, and are only read.
+    let fd = unsafe {
+        let size = size_of_val(&attributes);
+        libc::syscall(libc::SYS_bpf, BY_NUMBER, attributes.as_ptr(), size)
+    };
+    let Ok(fd) = i32::try_from(fd) else {
+        return false;
+    };
+    if fd >= 0 {
+        // SAFETY: the kernel has just made it, and it is closed at once.
+        drop(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) });
+    }
+    fd >= 0
+}

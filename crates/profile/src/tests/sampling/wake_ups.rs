@@ -1,0 +1,281 @@
+//! Why times off CPU end: of threads that are known to wait each for one thing.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Event, Options, Outcome, Sampler, Stacks};
+use measure::{Clock, Nanos};
+use stacks::{Profile, ProfileHeader, StacksWriter, WaitReason};
+
+use crate::tests::sampling::erlang::{cannot_copy, child_of, contained};
+use crate::tests::sampling::events::needs_tracepoints;
+
+/// `waits.c` in one of its roles, killed when it goes out of scope.
+struct Waits {
+    child: Child,
+    /// Its process, which is below where it was started in a container.
+    pid: u32,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.pid.cast_signed()) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Waits {
+    fn start(role: &str) -> Self {
+        Self::start_by(None, role)
+    }
+
+    /// Starts it, behind another command if one is given.
+    fn start_by(command: Option<Command>, role: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let exe = folder.path().join("waits");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling/waits.c");
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-rdynamic", "-pthread", "-o"]);
+        assert!(cc.arg(&exe).arg(source).status().unwrap().success());
+        let is_below = command.is_some();
+        let mut command = match command {
+            Some(mut command) => {
+                command.arg(&exe);
+                command
+            }
+            None => Command::new(&exe),
+        };
+        command.arg(role).arg(folder.path()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "@ready\n");
+        let pid = match is_below {
+            true => child_of(child.id()),
+            false => child.id(),
+        };
+        Self { child, pid, folder }
+    }
+
+    /// What its threads wait for, for [`LENGTH`] or a little longer, and how long it was looked at; by whom they are
+    /// woken.
+    fn profile(&self, stacks: Stacks) -> (Profile, Duration) {
+        let began = Instant::now();
+        let (profile, outcome) = self.sample(stacks, LENGTH);
+        let took = began.elapsed();
+        assert_eq!((outcome.lost, &outcome.notes), (0, &Vec::new()));
+        (profile, took)
+    }
+
+    fn sample(&self, stacks: Stacks, length: Duration) -> (Profile, Outcome) {
+        let path = self.folder.path().join("off-cpu.stacks");
+        let sink = StacksWriter::create(&path, ProfileHeader::new(Clock.now(), 0)).unwrap();
+        let options = Options {
+            event: Event::named("off-cpu").unwrap(),
+            min_block: Nanos(1),
+            stacks,
+            ..Options::default()
+        };
+        let mut sampler = Sampler::attach(self.pid, &options, sink).unwrap();
+        sampler.start().unwrap();
+        std::thread::sleep(length);
+        let outcome = sampler.stop().unwrap();
+        let profile = Profile::open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert!(profile.is_consistent());
+        (profile, outcome)
+    }
+}
+
+/// What a thread waited for: seconds by reason and waker.
+#[derive(Debug, Default)]
+struct Waited(BTreeMap<(WaitReason, String), f64>);
+
+impl Waited {
+    fn of(profile: &Profile, thread: &str) -> Self {
+        let mut waited = Self::default();
+        for sample in &profile.samples {
+            if profile.threads[sample.thread as usize] == thread {
+                let wait = &profile.waits[sample.wait.unwrap() as usize];
+                let sum = waited.0.entry((wait.reason, wait.waker.clone()));
+                *sum.or_default() += sample.weight as f64 / 1e9;
+            }
+        }
+        waited
+    }
+
+    fn sum(&self, of: impl Fn(WaitReason) -> bool) -> f64 {
+        let of = self.0.iter().filter(|((reason, _), _)| of(*reason));
+        of.map(|(_, seconds)| seconds).sum()
+    }
+
+    /// The share of a reason among all that ended by a wake-up which was seen: the first waits may have begun before the
+    /// program ran.
+    fn share(&self, reason: WaitReason, waker: &str) -> f64 {
+        let other = [
+            WaitReason::Processor,
+            WaitReason::Preempted,
+            WaitReason::NotOver,
+            WaitReason::Unknown,
+        ];
+        let of = self.0.get(&(reason, waker.to_owned()));
+        of.copied().unwrap_or(0.0) / self.sum(|it| !other.contains(&it))
+    }
+}
+
+/// By thread why it is woken and by whom.
+const WOKEN: [(&str, WaitReason, &str); 9] = [
+    ("sleeper", WaitReason::Timer, ""),
+    ("writer", WaitReason::Timer, ""),
+    ("short", WaitReason::Timer, ""),
+    ("pipe", WaitReason::SameProcess, "writer"),
+    ("event", WaitReason::SameProcess, "writer"),
+    ("condition", WaitReason::SameProcess, "ringer"),
+    ("outer_pipe", WaitReason::OtherProcess, "outsider"),
+    ("socket", WaitReason::Network, "outsider"),
+    ("signalled", WaitReason::Signal, "outsider"),
+];
+
+fn assert_woken((profile, took): &(Profile, Duration)) {
+    for (thread, reason, waker) in WOKEN {
+        let waited = Waited::of(profile, thread);
+        let share = waited.share(reason, waker);
+        assert!(share > 0.94, "{thread} {share}: {waited:?}");
+        // They are long on a full machine.
+        let unseen = waited.sum(|it| it == WaitReason::Unknown);
+        let (least, most) = (LENGTH.as_secs_f64(), took.as_secs_f64());
+        assert!(unseen < 0.2 * most, "{thread}: {waited:?}");
+        let all = waited.sum(|_| true);
+        let share = if thread == "short" { 0.5 } else { 0.9 };
+        assert!(
+            all > share * least && all < 1.05 * most,
+            "{thread} waited {all} of {least} to {most}: {waited:?}"
+        );
+    }
+    assert_synchronised(&Waited::of(profile, "disk"));
+}
+
+/// Between two writes it sleeps; where files are in memory, it does nothing else.
+fn assert_synchronised(waited: &Waited) {
+    let disk = waited.sum(|it| it == WaitReason::Disk);
+    if disk == 0.0 {
+        eprintln!("NOTE: temporary files are on no disk here, so that no wait for one was seen");
+    }
+    let timer = waited.share(WaitReason::Timer, "");
+    let all = waited.sum(|it| {
+        let other = [
+            WaitReason::Disk,
+            WaitReason::Timer,
+            WaitReason::Processor,
+            WaitReason::Preempted,
+            WaitReason::NotOver,
+            WaitReason::Unknown,
+        ];
+        !other.contains(&it)
+    });
+    assert!(all < 0.05 * (disk + 0.001), "{all}: {waited:?}");
+    assert!(timer > 0.02, "{waited:?}");
+}
+
+const LENGTH: Duration = Duration::from_millis(2000);
+
+#[test]
+fn threads_have_the_reasons_and_wakers_that_they_wait_for() {
+    needs_tracepoints!();
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let waits = Waits::start("woken");
+    assert_woken(&waits.profile(Stacks::Whole));
+    // The same where no copier runs when they leave.
+    assert_woken(&waits.profile(Stacks::FramePointers));
+}
+
+#[test]
+fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
+    needs_tracepoints!();
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let (Some(outside), Some(mut inside)) = (contained(), contained()) else {
+        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
+    };
+    let waits = Waits::start_by(Some(outside), "woken");
+    assert_woken(&waits.profile(Stacks::Whole));
+    drop(waits);
+    inside.arg(std::env::current_exe().unwrap());
+    let test = "tests::sampling::wake_ups::threads_have_the_reasons_and_wakers_that_they_wait_for";
+    let output = inside
+        .args([test, "--exact", "--nocapture"])
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success(), "{}", text.join("\n"));
+    assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
+}
+
+#[test]
+fn waiting_for_a_processor_is_told_from_being_blocked() {
+    needs_tracepoints!();
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let waits = Waits::start("contended");
+    let (profile, took) = waits.profile(Stacks::Whole);
+    let length = took.as_secs_f64();
+    // Three for each processor: each is off for two thirds of the time, and never because it sleeps.
+    let spinners = Waited::of(&profile, "spinner");
+    let preempted = spinners.sum(|it| it == WaitReason::Preempted);
+    assert!(preempted > 0.98 * spinners.sum(|_| true), "{spinners:?}");
+    let each = preempted / length / 3.0 / linux::cpus::usable() as f64;
+    // The length has the beginning, too, which waits for them.
+    assert!(each > 0.3, "{each}: {spinners:?}");
+    let last = Waited::of(&profile, "last");
+    // What waits at the end has no reason yet.
+    let all = last.sum(|it| it != WaitReason::NotOver);
+    let processor = last.sum(|it| matches!(it, WaitReason::Processor | WaitReason::Preempted));
+    assert!(processor > 0.8 * all, "{last:?}");
+    assert!(
+        last.sum(|it| it == WaitReason::Processor) > 0.3 * all,
+        "{last:?}"
+    );
+    let timer = last.sum(|it| it == WaitReason::Timer);
+    assert!(processor + timer > 0.95 * all, "{last:?}");
+    // It sleeps for 10 ms, and is not told to have slept while it waited for the others.
+    let hog = Waited::of(&profile, "hog");
+    let timer = hog.sum(|it| it == WaitReason::Timer);
+    let runnable = hog.sum(|it| matches!(it, WaitReason::Processor | WaitReason::Preempted));
+    assert!(
+        timer > 0.005 && timer + runnable > 0.95 * hog.sum(|_| true),
+        "{hog:?}"
+    );
+}
+
+#[test]
+fn threads_that_end_while_sampling_begins_wait_no_longer() {
+    needs_tracepoints!();
+    let waits = Waits::start("passing");
+    // So that threads start while the events are switched on, one after another.
+    rustix::process::nice(19).unwrap();
+    let mut whole = 0;
+    for _ in 0..4 {
+        let (profile, outcome) = waits.sample(Stacks::FramePointers, Duration::from_millis(600));
+        let of_passer = |thread: u32| profile.threads[thread as usize] == "passer";
+        let passers = profile.samples.iter().filter(|it| of_passer(it.thread));
+        assert!(passers.count() > 500, "{outcome:?}");
+        let is_lost = |note: &String| note.contains("the end was lost");
+        if outcome.lost == 0 {
+            assert!(!outcome.notes.iter().any(is_lost), "{outcome:?}");
+            whole += 1;
+        }
+    }
+    assert!(whole > 0, "records were lost every time");
+}

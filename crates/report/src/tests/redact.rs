@@ -1,0 +1,654 @@
+//! Reports without names: of whatever names, none remains.
+
+mod folders;
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::html;
+use archive::{
+    BindingRecord, ComparedRun, ComparedSide, ComparedSideName, Comparison, Event, ExchangeRecord,
+    Labels, MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord, RunState,
+    RunSummary, RunWriter, ScrapedPage, Tag, Tier, Topology, Warning, WarningCode,
+};
+use base64::Engine as _;
+use measure::{LatencySummary, Problem};
+use serde_json::json;
+use stacks::{ProfileSummary, WorkShare};
+use testkit::Random;
+
+/// All that a page says: its data, and what stands in it beside its program.
+fn said(page: &str) -> (String, String) {
+    let start = page.find("<!--").expect("data") + 4;
+    let end = start + page[start..].find("-->").expect("an end");
+    let packed = base64::engine::general_purpose::STANDARD
+        .decode(&page[start..end])
+        .expect("base64");
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&*packed)
+        .read_to_end(&mut bytes)
+        .expect("gzip");
+    let length = u32::from_le_bytes(bytes[..4].try_into().expect("a length")) as usize;
+    let json = String::from_utf8(bytes[4..4 + length].to_vec()).expect("text");
+    let title = page.find("<title>").expect("a title");
+    let style = page.find("<style>").expect("a style");
+    let app = page.find("<div id=\"app\">").expect("a summary");
+    let summary = format!("{}{}", &page[title..style], &page[app..start]);
+    (json, summary)
+}
+
+/// What a run is made of that has these names everywhere.
+struct Named {
+    queue: String,
+    exchange: String,
+    key: String,
+    vhost: String,
+    host: String,
+    user: String,
+    /// Each of which stands in one place.
+    own: [String; OWN],
+    seed: u64,
+}
+
+/// What a system, a library or a broker says, with names that stand nowhere else, each in a form that tells it from words.
+fn foreign(own: &[String], seed: u64) -> String {
+    let mut random = Random::new(seed);
+    let said = own.iter().map(|name| {
+        let (folder, mark) = (name, random.of(&[",", ";", "(", "|", "'", ")", "{", "["]));
+        match random.below(11) {
+            0 => format!("DnsName({name:?})"),
+            1 => format!("the name \"{name}.corp\", of '{name}'"),
+            2 => format!("{mark}/srv/{folder}/x"),
+            3 => format!("/srv/x{mark}{folder}/y{mark}"),
+            4 => format!("http://{name}.corp/x{mark}{folder}"),
+            5 => format!("unknown field `{name}`"),
+            6 => format!("is \u{201c}{name}\u{201d}{mark}"),
+            7 => format!("\"/srv/a {folder}\""),
+            8 => format!("NOT_ALLOWED - closed by {name}"),
+            9 => format!("{{error,{{{name},<<\"{name}\">>}}}}"),
+            _ => format!("from{mark}amqp://{name}:5672{mark}amqp://{name}{mark}"),
+        }
+    });
+    let said: Vec<String> = said.collect();
+    said.join(random.of(&[", ", "; ", " ", " | "]))
+}
+
+/// Places that hold words of somebody's own.
+const OWN: usize = 29;
+
+impl Named {
+    fn all(&self) -> Vec<&str> {
+        let named = [
+            &self.queue,
+            &self.exchange,
+            &self.key,
+            &self.vhost,
+            &self.host,
+            &self.user,
+        ];
+        let all = named.into_iter().chain(&self.own);
+        all.map(String::as_str).collect()
+    }
+
+    fn record(&self) -> RunRecord {
+        let Self {
+            queue,
+            exchange,
+            key,
+            vhost,
+            host,
+            user,
+            own,
+            seed,
+        } = self;
+        let sentence =
+            format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
+        let url = format!("amqp://{user}@{host}:5672/");
+        let refused = format!("cannot connect: {}", foreign(&own[19..23], *seed + 1));
+        let failed = format!("cannot connect: the certificate is not for {}", own[24]);
+        let blocked = format!("{}: low on memory", own[25]);
+        RunRecord {
+            schema: RunRecord::SCHEMA.to_owned(),
+            // As folders of runs are called.
+            id: format!("2026-11-21T00-12-33Z-{}-7k2q", archive::sanitised(queue)),
+            name: queue.clone(),
+            created: "2026-11-21T00:12:33Z".to_owned(),
+            command: ["bellows", "run", "mine.toml", "--set"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([format!("load.0.routing-key={key}"), url.clone()])
+                .collect(),
+            experiment: json!({
+                "name": queue,
+                "broker": {"kind": "attach", "url": url, "user": user, "node": format!("rabbit@{host}")},
+                "load": [{"destination": format!("queue://{queue}"), "routing-key": key, "exchange": {"name": exchange},
+                          "headers": {queue.as_str(): key, "kind": format!("application/{}", own[0]), "from": own[1]},
+                          "arguments": {own[26].as_str(): 5, "x-max-length": 7},
+                          "consumer-arguments": {format!("x-{}", own[27]): {"x-priority": true}},
+                          "properties": {"content-type": format!("text/{}", own[2]), "type": own[3]}}],
+                "probe": [{"url": format!("http://{host}:15672/api/queues/{vhost}"), "name": "queues"}],
+                "trace": [{"match": format!("{{resource, $\", <<\"{}\">>, queue, {}, 'a\\'{}', _}}", bare(vhost), own[4], own[5])}],
+                "command": [format!("{{host}}:{}", bare(key)), format!("{{\"tenant\":{{\"x\":{:?}}}}}", own[6]),
+                            format!("-P{}", own[7].to_uppercase()), format!("curl http://localhost/ -d {}", own[8])],
+            }),
+            events: vec![
+                Event {
+                    t: 1.0,
+                    label: format!("no queue '{queue}' in vhost '{vhost}'; {sentence}"),
+                },
+                Event {
+                    t: 2.0,
+                    label: format!("connections reconnect: {}", foreign(&own[12..19], *seed)),
+                },
+            ],
+            topology: Topology {
+                queues: vec![QueueRecord {
+                    name: queue.clone(),
+                    vhost: vhost.clone(),
+                    leader: format!("rabbit@{host}"),
+                    members: vec![format!("other-{host}@{host}"), format!("rabbit@{host}")],
+                    arguments: [
+                        format!("x-dead-letter-exchange={exchange}"),
+                        format!("event={}", own[11]),
+                        format!("x-{}=1", own[28]),
+                    ]
+                    .into(),
+                    ..QueueRecord::default()
+                }],
+                exchanges: vec![ExchangeRecord {
+                    name: exchange.clone(),
+                    vhost: vhost.clone(),
+                    ..ExchangeRecord::default()
+                }],
+                bindings: vec![BindingRecord {
+                    source: exchange.clone(),
+                    destination: queue.clone(),
+                    routing_key: key.clone(),
+                    vhost: vhost.clone(),
+                    arguments: [format!("match={}", own[9]), format!("type={}", own[10])].into(),
+                    ..BindingRecord::default()
+                }],
+                ..Topology::default()
+            },
+            state: RunState::Failed,
+            problem: Some(Problem::new(
+                "cannot connect",
+                format!("{sentence} for {}", own[23]),
+                &sentence,
+            )),
+            summary: Some(RunSummary {
+                warnings: vec![
+                    Warning {
+                        text: sentence,
+                        ..Warning::new(WarningCode::Stalled, Tier::Note)
+                            .with("queue", queue.as_str())
+                    },
+                    Warning {
+                        text: format!("2 cycles failed: {refused}"),
+                        ..Warning::new(WarningCode::CyclesFailed, Tier::Caution)
+                            .with("first_failure", refused.as_str())
+                    },
+                    Warning {
+                        text: format!("1 of 2 scrapes failed; the last: {failed}"),
+                        ..Warning::new(WarningCode::ScrapesFailed, Tier::Caution)
+                            .with("last_failure", failed.as_str())
+                    },
+                    Warning {
+                        text: format!(
+                            "the broker blocked publishers once ({blocked}): rates are low"
+                        ),
+                        ..Warning::new(WarningCode::ConnectionBlocked, Tier::Caution)
+                            .with("reasons", blocked.as_str())
+                    },
+                ],
+                schema: RunSummary::SCHEMA.to_owned(),
+                scrapes: vec![ScrapedPage {
+                    name: format!("{queue} of node 2"),
+                    response: LatencySummary {
+                        count: 1,
+                        p50_ns: 1_000,
+                        ..LatencySummary::default()
+                    },
+                    ..ScrapedPage::default()
+                }],
+                profiles: vec![ProfileSummary {
+                    event: "cpu".to_owned(),
+                    samples: 100,
+                    work: vec![WorkShare {
+                        of: format!("queue {queue}"),
+                        role: "queue".to_owned(),
+                        share: 0.5,
+                    }],
+                    ..ProfileSummary::default()
+                }],
+                ..RunSummary::default()
+            }),
+            ..RunRecord::default()
+        }
+    }
+
+    fn write(&self, dir: &Path) -> std::path::PathBuf {
+        let run = RunWriter::create(dir, "x", 0).expect("a folder");
+        fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
+        let record = serde_json::to_vec(&self.record()).expect("JSON");
+        fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+        run.dir().to_path_buf()
+    }
+}
+
+/// A name without what would end a text of Erlang or a template.
+fn bare(name: &str) -> String {
+    name.replace(['"', '\'', '{', '}', '\\'], "")
+}
+
+/// A name that no sentence of a report has in it.
+fn name(random: &mut Random) -> String {
+    let special = [
+        '-',
+        '.',
+        '_',
+        ' ',
+        '/',
+        '%',
+        '&',
+        '<',
+        '"',
+        '\'',
+        '\\',
+        '#',
+        'ä',
+        'Ж',
+        '中',
+        '\u{1f407}',
+        '*',
+        '(',
+        '+',
+        '$',
+        // What nobody sees, and pages show as symbols and numbers.
+        '\t',
+        '\u{7}',
+        '\u{7f}',
+        '\u{200b}',
+        '\u{202e}',
+    ];
+    let length = 3 + random.below(60);
+    let mut name = "q7".to_owned();
+    for _ in 0..length {
+        name.push(match random.below(3) {
+            0 => random.of(&special),
+            1 => char::from(b'a' + random.below(26) as u8),
+            _ => char::from(b'0' + random.below(10) as u8),
+        });
+    }
+    name.push('z');
+    name
+}
+
+/// What nobody sees as pages show it.
+fn shown_by_pages(name: &str) -> String {
+    let shown = |c: char| match c {
+        '\0'..='\u{1f}' => {
+            char::from_u32(0x2400 + u32::from(c)).map_or_else(String::new, String::from)
+        }
+        '\u{7f}' => "\u{2421}".to_owned(),
+        '\u{200b}' | '\u{202e}' => format!("\u{27e8}U+{:04X}\u{27e9}", u32::from(c)),
+        other => other.to_string(),
+    };
+    name.chars().map(shown).collect()
+}
+
+fn letters(random: &mut Random) -> String {
+    let letters = (0..6).map(|_| char::from(b'a' + random.below(26) as u8));
+    letters.collect()
+}
+
+fn host(random: &mut Random) -> String {
+    format!("zq{}.corp", letters(random))
+}
+
+/// A word that is an atom, too.
+fn own(random: &mut Random) -> String {
+    format!("zq{}", letters(random))
+}
+
+/// A word of somebody's own, or a host's name of words each of which says nothing of anybody.
+fn outside(random: &mut Random) -> String {
+    let words = ["rabbitmq", "internal", "local", "node", "queue", "server"];
+    match random.below(2) {
+        0 => own(random),
+        _ => [(); 4].map(|()| random.of(&words)).join("."),
+    }
+}
+
+#[test]
+fn whatever_names_a_run_has_none_remains() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let named = Named {
+            queue: name(&mut random),
+            exchange: name(&mut random),
+            key: name(&mut random),
+            vhost: name(&mut random),
+            host: host(&mut random),
+            user: name(&mut random),
+            own: std::array::from_fn(|place| match place {
+                12..23 => outside(&mut random),
+                _ => own(&mut random),
+            }),
+            seed,
+        };
+        let run = named.write(dir.path());
+        let page =
+            html::render_redacted(&run, &[]).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
+        let (json, summary) = said(&page.html);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let mut texts = vec![summary];
+        texts_of(&json, &mut texts);
+        let all = named.all().into_iter();
+        let spelled: Vec<_> = all.map(|it| [it.to_owned(), shown_by_pages(it)]).collect();
+        let in_ids = [named.queue.clone(), archive::sanitised(&named.queue)];
+        for name in spelled.iter().flatten().chain(&in_ids) {
+            for text in &texts {
+                let text = text.to_lowercase();
+                assert!(
+                    !text.contains(&name.to_lowercase()),
+                    "seed {seed}: {name:?} in {text:?}"
+                );
+            }
+        }
+        // Nor does a part of one that was shortened.
+        let ends = |name: &String| {
+            let letters = name.chars().count();
+            let head: String = name.chars().take(7).collect();
+            let tail: String = name.chars().skip(letters.saturating_sub(7)).collect();
+            [head, tail]
+        };
+        let is_long = |name: &&String| name.chars().count() > 16;
+        let long = [&named.queue, &named.vhost, &named.key].into_iter();
+        for part in long.filter(is_long).flat_map(ends) {
+            for text in &texts {
+                assert!(!text.contains(&part), "seed {seed}: {part:?} in {text:?}");
+            }
+        }
+        // Keys that RabbitMQ knows stay.
+        let load = &json["experiment"]["load"][0];
+        assert_eq!(load["arguments"]["x-max-length"], 7, "{load}");
+        // Joins stay right.
+        let topology = &json["topology"];
+        let queue = topology["queues"][0]["name"].as_str().expect("a name");
+        assert!(queue.starts_with("queue-"), "{queue}");
+        assert_eq!(topology["bindings"][0]["destination"], queue);
+        assert_eq!(
+            topology["bindings"][0]["source"],
+            topology["exchanges"][0]["name"]
+        );
+        assert_eq!(
+            json["experiment"]["load"][0]["destination"],
+            format!("queue://{queue}")
+        );
+        fs::remove_dir_all(&run).expect("removed");
+    }
+}
+
+fn texts_of(value: &serde_json::Value, texts: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => texts.push(text.clone()),
+        serde_json::Value::Array(items) => items.iter().for_each(|it| texts_of(it, texts)),
+        serde_json::Value::Object(fields) => {
+            for (key, value) in fields {
+                texts.push(key.clone());
+                texts_of(value, texts);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let named = Named {
+        queue: "test".to_owned(),
+        exchange: "amq.direct".to_owned(),
+        key: "payroll-eu".to_owned(),
+        vhost: "/".to_owned(),
+        host: "localhost".to_owned(),
+        user: "guest".to_owned(),
+        own: std::array::from_fn(|_| "1".to_owned()),
+        seed: 0,
+    };
+    let run = named.write(dir.path());
+    let mut labels = Labels {
+        note: Some("for the merger with Initech".to_owned()),
+        ..Labels::default()
+    };
+    labels.tags.insert("initech".parse::<Tag>().expect("a tag"));
+    labels.write(&run).expect("written");
+    let page = html::render_redacted(&run, &[]).expect("a page");
+    assert_eq!(page.ordinary, ["test", "queues"]);
+    let (json, summary) = said(&page.html);
+    let all = format!("{json}{summary}").to_lowercase();
+    for gone in ["initech", "payroll", "merger"] {
+        assert!(!all.contains(gone), "{gone}");
+    }
+    // What is the same everywhere stays.
+    assert!(json.contains("amq.direct") && json.contains("guest") && json.contains("localhost"));
+}
+
+/// A run of an experiment with a probe, which is told in the first sentence beside what has no room in it.
+fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf {
+    let run = RunWriter::create(dir, "x", 0).expect("a folder");
+    fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
+    let latency = LatencySummary {
+        count: 100_000,
+        p99_ns: 31_000_000,
+        ..LatencySummary::default()
+    };
+    let metrics = [measure::Metric::ACK_RESPONSE, measure::Metric::END_TO_END];
+    let record = RunRecord {
+        schema: RunRecord::SCHEMA.to_owned(),
+        id: "2026-11-21T00-12-33Z-x-7k2q".to_owned(),
+        name: experiment.to_owned(),
+        created: "2026-11-21T00:12:33Z".to_owned(),
+        experiment: json!({
+            "name": experiment,
+            "probe": [{"url": "/api/queues", "name": probe}],
+            "scrape": [{"url": "/metrics"}],
+        }),
+        events: vec![Event {
+            t: 1.0,
+            label: format!("probe {probe} and {probe} response p99 31.0 ms, GET /api/queues"),
+        }],
+        state: RunState::Complete,
+        summary: Some(RunSummary {
+            schema: RunSummary::SCHEMA.to_owned(),
+            sent: archive::Throughput {
+                total: 3_300_000,
+                rate: 54_812.3,
+            },
+            latency: metrics
+                .map(|it| (it, latency.clone()))
+                .into_iter()
+                .collect(),
+            scrapes: vec![ScrapedPage {
+                name: "/metrics".to_owned(),
+                response: latency,
+                ..ScrapedPage::default()
+            }],
+            profiles: vec![ProfileSummary {
+                event: "cpu".to_owned(),
+                samples: 10_000,
+                work: vec![WorkShare {
+                    of: "queue orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries"
+                        .to_owned(),
+                    role: "queue".to_owned(),
+                    share: 0.5,
+                }],
+                ..ProfileSummary::default()
+            }],
+            ..RunSummary::default()
+        }),
+        topology: Topology {
+            queues: vec![QueueRecord {
+                name: "orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries".to_owned(),
+                ..QueueRecord::default()
+            }],
+            ..Topology::default()
+        },
+        ..RunRecord::default()
+    };
+    let record = serde_json::to_vec(&record).expect("JSON");
+    fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+    run.dir().to_path_buf()
+}
+
+/// The first sentence of a page.
+fn headline(page: &str) -> (String, serde_json::Value) {
+    let json: serde_json::Value = serde_json::from_str(&said(page).0).expect("JSON");
+    let parts = json["headline"].as_array().expect("a sentence").iter();
+    let parts = parts.map(|it| it["text"].as_str().unwrap_or_default());
+    (parts.collect(), json)
+}
+
+#[test]
+fn the_first_sentence_says_the_same_without_names() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let run = run_of_probe(dir.path(), "mine", "queues");
+    let whole = html::render(&archive::RunReader::open(&run).expect("a run")).expect("a page");
+    let (whole, _) = headline(&whole);
+    let page = html::render_redacted(&run, &[]).expect("a page");
+    let (shown, _) = headline(&page.html);
+    let words = |text: &str| {
+        let name = |word: &str| word.starts_with("orders-") || word.starts_with("queue-1");
+        let words = text.split([' ', ',', ';']).filter(|word| !name(word));
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(
+        whole.contains("orders-") && !whole.contains("end-to-end"),
+        "{whole}"
+    );
+    assert!(shown.contains("queue-1"), "{shown}");
+    assert_eq!(words(&shown), words(&whole));
+}
+
+#[test]
+fn what_a_person_calls_a_probe_is_a_name_whatever_word_it_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let built_in = json!({"name": "mgmt-api", "probe": [{"name": "queues"}]});
+    for probe in ["queues", "overview", "stream", "nodes/stats"] {
+        let run = run_of_probe(dir.path(), "mine", probe);
+        let page = html::render_redacted(&run, std::slice::from_ref(&built_in)).expect("a page");
+        let (_, json) = headline(&page.html);
+        assert_eq!(json["experiment"]["probe"][0]["name"], "label-1", "{probe}");
+        assert_eq!(json["experiment"]["probe"][0]["url"], "/api/queues");
+        let said = "probe label-1 and label-1 response p99 31.0 ms, GET /api/queues";
+        assert_eq!(json["events"][0]["label"], said);
+        // A page that nobody gave a name is called after its path.
+        assert_eq!(json["figures"]["scrapes"][0]["name"], "/metrics");
+        fs::remove_dir_all(&run).expect("removed");
+    }
+    // In a built-in experiment, bellows has.
+    let run = run_of_probe(dir.path(), "mgmt-api", "queues");
+    let page = html::render_redacted(&run, &[built_in]).expect("a page");
+    let (_, json) = headline(&page.html);
+    assert_eq!(json["experiment"]["probe"][0]["name"], "queues");
+}
+
+/// A run of which a caution names a queue that is its own.
+fn run_of_matrix(cell: &Path, queue: &str) -> String {
+    let run = RunWriter::create(cell, "x", 0).expect("a folder");
+    fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
+    let id = run
+        .dir()
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let record = RunRecord {
+        schema: RunRecord::SCHEMA.to_owned(),
+        id: id.clone(),
+        created: "2026-11-21T00:12:33Z".to_owned(),
+        topology: Topology {
+            queues: vec![QueueRecord {
+                name: queue.to_owned(),
+                vhost: "/".to_owned(),
+                ..QueueRecord::default()
+            }],
+            ..Topology::default()
+        },
+        state: RunState::Complete,
+        summary: Some(RunSummary {
+            schema: RunSummary::SCHEMA.to_owned(),
+            warnings: vec![Warning {
+                text: format!("most of it waits in {queue}, and that is slow"),
+                ..Warning::new(WarningCode::Stalled, Tier::Caution)
+            }],
+            ..RunSummary::default()
+        }),
+        ..RunRecord::default()
+    };
+    let record = serde_json::to_vec(&record).expect("JSON");
+    fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+    id
+}
+
+#[test]
+fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let keys = vec![MatrixKey {
+        key: "load.0.rate".to_owned(),
+        values: vec!["1".to_owned(), "2".to_owned()],
+    }];
+    let matrix = PairedMatrix::new("x", 7, 2, keys);
+    for cell in matrix.folders(dir.path()) {
+        fs::create_dir_all(&cell).expect("a folder");
+        let sides = [ComparedSideName::A, ComparedSideName::B];
+        let ids = ["plain-old-queue", "brand-new-queue"].map(|queue| run_of_matrix(&cell, queue));
+        let run = |(side, id): (ComparedSideName, &String)| PairedRun {
+            pair: 0,
+            side,
+            id: id.clone(),
+            spoiled: None,
+            own: false,
+            disturbed: false,
+        };
+        let pairs = PairedRuns {
+            schema: PairedRuns::SCHEMA.to_owned(),
+            name: "x".to_owned(),
+            pairs: 2,
+            runs: sides.into_iter().zip(&ids).map(run).collect(),
+            ..PairedRuns::default()
+        };
+        pairs.write(&cell).expect("written");
+        let side = |id: &String| ComparedSide {
+            runs: vec![ComparedRun {
+                id: id.clone(),
+                invalid: false,
+                cautious: true,
+            }],
+            ..ComparedSide::default()
+        };
+        let compared = Comparison {
+            schema: Comparison::SCHEMA.to_owned(),
+            a: side(&ids[0]),
+            b: side(&ids[1]),
+            ..Comparison::default()
+        };
+        compared.write(&cell).expect("written");
+    }
+    matrix.write(dir.path()).expect("written");
+    let page = html::render_redacted(dir.path(), &[]).expect("a page");
+    let (json, summary) = said(&page.html);
+    assert!(
+        json.contains("most of it waits in queue-"),
+        "the caution is on the page: {json}"
+    );
+    for name in ["plain-old-queue", "brand-new-queue"] {
+        assert!(
+            !json.contains(name) && !summary.contains(name),
+            "{name}: {json}"
+        );
+    }
+}

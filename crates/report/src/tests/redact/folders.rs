@@ -1,0 +1,454 @@
+//! Pages of folders of runs: of comparisons, matrices and their cells, limits and numbers of clients; and of a run beside which
+//! pages were requested. Names of queues, virtual hosts, users, hosts and files are in none of them, however they are written.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::html;
+use archive::{
+    ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
+    ComparedSideName, ComparedStacks, Comparison, CostChange, Decision, FunctionChange, LeftOut,
+    LimitOutcome, LimitTrial, LimitTrials, MatrixKey, PairedMatrix, PairedRun, PairedRuns,
+    RunWriter, ScaleRun, ScaleRuns, ScrapedPage, SeriesName, SeriesUnit, SuggestedRate,
+};
+use serde_json::{Value, json};
+use testkit::Random;
+
+use super::{Named, host, name, own, said, texts_of};
+
+/// Rounds of each test.
+const SEEDS: u64 = 15;
+/// Code, which stays.
+const FUNCTION: &str = "rabbit_channel:handle_method/3";
+
+/// What a folder's runs are called by, and where things of theirs lie.
+struct Telling {
+    named: Named,
+    definitions: String,
+    probe: String,
+}
+
+impl Telling {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let random = &mut random;
+        let named = Named {
+            queue: name(random),
+            exchange: name(random),
+            key: name(random),
+            vhost: name(random),
+            host: host(random),
+            user: name(random),
+            own: std::array::from_fn(|_| own(random)),
+            seed,
+        };
+        let word = |random: &mut Random| host(random).replace(".corp", "");
+        Self {
+            named,
+            definitions: format!("/srv/{}/{}.json", word(random), word(random)),
+            probe: format!("{} page", word(random)),
+        }
+    }
+
+    /// All names, and the parts of paths and of what consists of words.
+    fn all(&self) -> Vec<String> {
+        let named = self.named.all().into_iter().map(str::to_owned);
+        let parts = self.definitions.split(['/', '.']);
+        let parts = parts.filter(|it| it.starts_with("zq")).map(str::to_owned);
+        let probe = self.probe.split(' ').next().map(str::to_owned);
+        named.chain(parts).chain(probe).collect()
+    }
+
+    /// The address of a page of the management API, whose names are behind percent signs.
+    fn url(&self) -> String {
+        let Named {
+            queue, vhost, host, ..
+        } = &self.named;
+        let (queue, vhost) = (percent(queue), percent(vhost));
+        format!("http://{host}:15672/api/queues/{vhost}/{queue}")
+    }
+
+    fn experiment(&self) -> Value {
+        let mut experiment = self.named.record().experiment;
+        experiment["broker"]["definitions"] = json!(self.definitions);
+        experiment["broker"]["vhost"] = json!(self.named.vhost);
+        experiment["probe"] = json!([{"name": self.probe, "url": self.url()}]);
+        experiment
+    }
+
+    /// A sentence as programs make it, that names all of it.
+    fn sentence(&self) -> String {
+        let Named {
+            queue, vhost, user, ..
+        } = &self.named;
+        let (definitions, url) = (&self.definitions, self.url());
+        format!("no queue '{queue}' in vhost '{vhost}' for {user}: {url} of {definitions}")
+    }
+
+    /// A run of the folder.
+    fn write_run(&self, folder: &Path, id: &str) {
+        let run = folder.join(id);
+        fs::create_dir_all(&run).expect("a folder");
+        fs::write(run.join(archive::file::SERIES), "").expect("writable");
+        let mut record = self.named.record();
+        record.experiment = self.experiment();
+        record.id = id.to_owned();
+        let record = serde_json::to_vec(&record).expect("JSON");
+        fs::write(run.join(archive::file::RECORD), record).expect("writable");
+    }
+
+    /// Runs in pairs, and what was decided of them.
+    fn write_pairs(&self, folder: &Path) {
+        fs::create_dir_all(folder).expect("a folder");
+        let mut runs = Vec::new();
+        for pair in 0..2 {
+            for side in [ComparedSideName::A, ComparedSideName::B] {
+                let id = format!(
+                    "2026-{}-{}-{pair}",
+                    self.named.queue.replace('/', "_"),
+                    side.tag()
+                );
+                self.write_run(folder, &id);
+                runs.push(PairedRun {
+                    pair,
+                    side,
+                    id,
+                    spoiled: None,
+                    own: false,
+                    disturbed: pair == 1,
+                });
+            }
+        }
+        let mut other = self.experiment();
+        other["load"][0]["routing-key"] = json!(self.named.user);
+        other["broker"]["definitions"] = json!("/dev/null");
+        let pairs = PairedRuns {
+            schema: PairedRuns::SCHEMA.to_owned(),
+            name: self.named.queue.clone(),
+            a: self.experiment(),
+            b: other,
+            runs,
+            ..PairedRuns::default()
+        };
+        pairs.write(folder).expect("written");
+        self.decided(&pairs).write(folder).expect("written");
+    }
+
+    fn decided(&self, pairs: &PairedRuns) -> Comparison {
+        let side = |name: ComparedSideName| {
+            let own = pairs.runs.iter().filter(|run| run.side == name);
+            let run = |run: &PairedRun| ComparedRun {
+                id: run.id.clone(),
+                invalid: false,
+                cautious: false,
+            };
+            ComparedSide {
+                logs: false,
+                within_one_run: None,
+                what: format!("RabbitMQ 3.10.8 of {}", self.definitions),
+                left_out: own
+                    .clone()
+                    .map(|run| LeftOut {
+                        id: run.id.clone(),
+                        why: self.sentence(),
+                    })
+                    .collect(),
+                runs: own.map(run).collect(),
+            }
+        };
+        let cost = CostChange {
+            a: 900.0,
+            b: 1_500.0,
+            proven: true,
+            ..CostChange::default()
+        };
+        let figure = |name: String| ComparedFigure {
+            name,
+            a: vec![1.0, 2.0],
+            b: vec![2.0, 3.0],
+            means: (1.4, 2.4),
+            decision: Decision::Undecided,
+            ..ComparedFigure::default()
+        };
+        Comparison {
+            schema: Comparison::SCHEMA.to_owned(),
+            a: side(ComparedSideName::A),
+            b: side(ComparedSideName::B),
+            paired: true,
+            forced: vec![self.sentence()],
+            no_functions: Some(self.sentence()),
+            figures: vec![
+                figure("broker cpu".to_owned()),
+                figure(format!("{} p50", self.probe)),
+            ],
+            functions: Some(ComparedFunctions {
+                broker: cost,
+                functions: vec![FunctionChange {
+                    function: FUNCTION.to_owned(),
+                    module: format!("{}/beam.smp", self.definitions),
+                    own: cost,
+                    total: cost,
+                    cut: 0.0,
+                }],
+                ..ComparedFunctions::default()
+            }),
+            stacks: Some(ComparedStacks {
+                schema: ComparedStacks::SCHEMA.to_owned(),
+                broker: cost,
+                names: vec![ComparedName {
+                    function: FUNCTION.to_owned(),
+                    module: format!("{}/beam.smp", self.definitions),
+                }],
+                frames: vec![ComparedFrame {
+                    a: 900.0,
+                    b: 1_500.0,
+                    ..ComparedFrame::default()
+                }],
+                ..ComparedStacks::default()
+            }),
+            ..Comparison::default()
+        }
+    }
+
+    fn write_limit(&self, folder: &Path, scale: Option<ScaleRuns>) {
+        fs::create_dir_all(folder).expect("a folder");
+        let id = format!("2026-{}-1", self.named.queue.replace('/', "_"));
+        self.write_run(folder, &id);
+        let trial = LimitTrial {
+            id: id.clone(),
+            rate: 1_000.0,
+            outcome: LimitOutcome::Missed,
+            why: vec![format!("missed {} p99 < 5ms", self.probe), self.sentence()],
+            ..LimitTrial::default()
+        };
+        let scale = scale.map(|of| ScaleRuns {
+            runs: vec![ScaleRun {
+                id,
+                clients: 1,
+                throughput: 900.0,
+                ..ScaleRun::default()
+            }],
+            ..of
+        });
+        let (key, file) = (&self.named.key, &self.definitions);
+        let trials = LimitTrials {
+            schema: LimitTrials::SCHEMA.to_owned(),
+            name: self.named.queue.clone(),
+            slos: vec![format!("{} p99 < 5ms", self.probe)],
+            experiment: self.experiment(),
+            trials: match scale {
+                Some(_) => vec![],
+                None => vec![trial],
+            },
+            suggested: vec![SuggestedRate {
+                name: "calm".to_owned(),
+                rate: 300.0,
+                command: format!(
+                    "bellows run /srv/mine.toml --set broker.definitions={file} --set 'load.0.routing-key={key}' --set load.0.rate=300"
+                ),
+            }],
+            scale,
+            ..LimitTrials::default()
+        };
+        trials.write(folder).expect("written");
+    }
+
+    /// The page with names has them: there is something to take out.
+    fn assert_told(&self, page: &str) {
+        let mut texts = Vec::new();
+        texts_of(
+            &serde_json::from_str(&said(page).0).expect("JSON"),
+            &mut texts,
+        );
+        for name in [&self.named.queue, &self.named.key, &self.definitions] {
+            assert!(texts.iter().any(|it| it.contains(name)), "{name:?}");
+        }
+    }
+
+    /// The page without names, as data; none is in it, nor in the rest of the file.
+    fn redacted(&self, folder: &Path, seed: u64) -> Value {
+        let page = html::render_redacted(folder, &[]);
+        let page = page.unwrap_or_else(|e| panic!("seed {seed}, {}: {e:?}", folder.display()));
+        let (json, summary) = said(&page.html);
+        let data: Value = serde_json::from_str(&json).expect("JSON");
+        let mut texts = vec![summary, json];
+        texts_of(&data, &mut texts);
+        for name in self.all() {
+            for written in written(&name) {
+                let found = texts.iter().find(|it| it.to_lowercase().contains(&written));
+                assert!(found.is_none(), "seed {seed}: {written:?} in {found:?}");
+            }
+        }
+        data
+    }
+}
+
+/// Each way in which a name is written: as it is, behind percent signs of an address and of a form, in JSON, in HTML.
+fn written(name: &str) -> Vec<String> {
+    let json = serde_json::to_string(name).expect("JSON");
+    let html = name
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('"', "&quot;");
+    let mut all = vec![
+        name.to_owned(),
+        percent(name),
+        percent(name).replace("%20", "+"),
+        json.trim_matches('"').to_owned(),
+        html.replace('\'', "&#39;"),
+        name.escape_unicode().to_string(),
+    ];
+    all.iter_mut().for_each(|it| *it = it.to_lowercase());
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn percent(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            true => out.push(char::from(byte)),
+            false => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+        out
+    })
+}
+
+#[test]
+fn a_comparison_with_functions_and_flame_graph_has_no_names() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for seed in 0..SEEDS {
+        let telling = Telling::new(seed);
+        let folder = dir.path().join(seed.to_string());
+        telling.write_pairs(&folder);
+        let plain = html::render_pairs(&folder, &folder.join("report.html"));
+        telling.assert_told(&plain.expect("a page"));
+        let data = telling.redacted(&folder, seed);
+        // Code stays, in the table as in the flame graph.
+        assert_eq!(data["functions"]["functions"][0]["function"], FUNCTION);
+        assert_eq!(data["stacks"]["names"][0]["function"], FUNCTION);
+        assert_eq!(data["figures"][0]["name"], "broker cpu");
+        // What differs is still told apart.
+        let differ = data["differences"].as_array().expect("differences");
+        assert!(differ.len() >= 2, "{differ:?}");
+        assert!(differ.iter().all(|it| it["a"] != it["b"]), "{differ:?}");
+    }
+}
+
+#[test]
+fn a_matrix_and_each_of_its_cells_have_no_names() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for seed in 0..SEEDS {
+        let telling = Telling::new(seed);
+        let folder = dir.path().join(seed.to_string());
+        fs::create_dir_all(&folder).expect("a folder");
+        let key = |key: &str, values: [&str; 2]| MatrixKey {
+            key: key.to_owned(),
+            values: values.map(str::to_owned).to_vec(),
+        };
+        let Named {
+            key: routed,
+            exchange,
+            ..
+        } = &telling.named;
+        let keys = vec![
+            key("load.0.routing-key", [routed, exchange]),
+            key("broker.definitions", [&telling.definitions, "/dev/null"]),
+        ];
+        let matrix = PairedMatrix::new(&telling.named.queue, seed, 2, keys);
+        matrix.write(&folder).expect("written");
+        // Of the last cell nothing is decided.
+        let cells = matrix.folders(&folder);
+        let (last, others) = cells.split_last().expect("cells");
+        for cell in others {
+            telling.write_pairs(cell);
+            telling.redacted(cell, seed);
+        }
+        fs::create_dir_all(last).expect("a folder");
+        let plain = html::render_pairs(&folder, &folder.join("report.html"));
+        telling.assert_told(&plain.expect("a page"));
+        let data = telling.redacted(&folder, seed);
+        assert_eq!(data["cells"].as_array().map(Vec::len), Some(4));
+        // Rows and columns are still told apart, and the same value is the same word.
+        let value = |cell: usize, key: usize| data["cells"][cell]["values"][key].clone();
+        assert_ne!(value(0, 0), value(2, 0));
+        assert_eq!(value(0, 0), value(1, 0));
+        assert_eq!(value(0, 0), data["keys"][0]["values"][0]);
+        let is_linked = |cell: &Value| cell["page"].as_array().is_some_and(|it| !it.is_empty());
+        let cells = data["cells"].as_array().expect("cells");
+        assert!(!cells.iter().any(is_linked), "pages of cells have names");
+    }
+}
+
+#[test]
+fn a_limit_and_numbers_of_clients_have_no_names() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for seed in 0..SEEDS {
+        let telling = Telling::new(seed);
+        let limit = dir.path().join(format!("{seed}-limit"));
+        telling.write_limit(&limit, None);
+        let plain = html::render_limit(&limit, &limit.join("report.html"));
+        telling.assert_told(&plain.expect("a page"));
+        let data = telling.redacted(&limit, seed);
+        assert_eq!(data["trials"][0]["rate"], 1_000.0);
+        let command = data["suggested"][0]["command"].as_str().expect("a command");
+        assert!(command.contains("--set load.0.rate=300"), "{command}");
+        let scale = dir.path().join(format!("{seed}-scale"));
+        let numbers = ScaleRuns {
+            key: "load.0.producers".to_owned(),
+            values: vec![1, 2, 4, 8],
+            ..ScaleRuns::default()
+        };
+        telling.write_limit(&scale, Some(numbers));
+        let data = telling.redacted(&scale, seed);
+        assert_eq!(data["scale"]["noun"], "producers");
+        assert_eq!(data["scale"]["runs"][0]["throughput"], 900.0);
+    }
+}
+
+#[test]
+fn a_run_beside_which_pages_were_requested_has_no_names() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for seed in 0..SEEDS {
+        let telling = Telling::new(seed);
+        let Named {
+            queue, vhost, user, ..
+        } = &telling.named;
+        let mut run = RunWriter::create(dir.path(), "x", seed).expect("a folder");
+        let folder = run.dir().to_path_buf();
+        let series = SeriesName::new(&telling.probe, "rabbitmq_queue_messages", SeriesUnit::Count);
+        let series = series
+            .with("queue", queue)
+            .with("vhost", vhost)
+            .with("user", user);
+        for second in 0..3 {
+            let value = (series.clone(), f64::from(second) + 5.0);
+            run.append_values(f64::from(second), 1.0, [value]);
+        }
+        drop(run);
+        fs::write(folder.join(archive::file::SERIES), "").expect("writable");
+        let mut record = telling.named.record();
+        record.experiment = telling.experiment();
+        let summary = record.summary.as_mut().expect("a summary");
+        summary.scrapes = vec![ScrapedPage {
+            name: telling.probe.clone(),
+            url: telling.url(),
+            completed: 3,
+            ..ScrapedPage::default()
+        }];
+        let bytes = serde_json::to_vec(&record).expect("JSON");
+        fs::write(folder.join(archive::file::RECORD), bytes).expect("writable");
+        let data = telling.redacted(&folder, seed);
+        let page = &data["figures"]["scrapes"][0];
+        assert_eq!(page["completed"], 3, "{page}");
+        assert!(
+            page["url"]
+                .as_str()
+                .is_some_and(|it| it.contains("/api/queues/")),
+            "{page}"
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! A profile with something else in place of functions: modules, groups of threads, classes, whose work it was.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::build_ids::without_version;
+use super::frames::{Frame, FrameKind, UNKNOWN};
+use super::model::{Profile, Sample, StackNode};
+use super::tree::Interner;
+use super::work::WorkBy;
+use crate::class::Class;
+
+impl Profile {
+    /// The same samples by function alone: all lines of one are one frame.
+    #[must_use]
+    pub fn without_lines(mut self) -> Self {
+        if self.frames.iter().all(|frame| frame.line.is_none()) {
+            return self;
+        }
+        let mut interner = Interner::default();
+        let mut frames = Vec::new();
+        let of_line = std::mem::take(&mut self.frames).into_iter().map(|line| {
+            let function = line.at_line(None);
+            let (frame, new) = interner.frame(&function);
+            frames.extend(new.then_some(function));
+            frame
+        });
+        let of_line: Vec<u32> = of_line.collect();
+        let mut stacks = Vec::new();
+        let mut of_node: Vec<u32> = Vec::with_capacity(self.stacks.len());
+        for node in &self.stacks {
+            let frame = of_line.get(node.frame as usize).copied();
+            let frame = frame.unwrap_or(u32::MAX);
+            let parent = node.parent.and_then(|it| of_node.get(it as usize)).copied();
+            let (merged, new) = interner.node(parent, frame);
+            stacks.extend(new.then_some(StackNode { parent, frame }));
+            of_node.push(merged);
+        }
+        for sample in &mut self.samples {
+            let merged = of_node.get(sample.stack as usize);
+            sample.stack = merged.copied().unwrap_or(u32::MAX);
+        }
+        Self {
+            frames,
+            stacks,
+            ..self
+        }
+    }
+
+    /// The same samples with lines in place of functions, as far as lines are known.
+    #[must_use]
+    pub fn by_line(&self) -> Self {
+        self.with_frames(|frame| (frame.name_with_line(), &frame.module))
+    }
+
+    /// Whether the line of any frame is known.
+    #[must_use]
+    pub fn knows_lines(&self) -> bool {
+        self.frames.iter().any(|frame| frame.line.is_some())
+    }
+
+    /// The same samples with modules in place of functions: an Erlang module, a Java class, a library, a program, the
+    /// kernel. A module that calls itself counts once.
+    #[must_use]
+    pub fn by_module(&self) -> Self {
+        self.with_frames(|frame| (module(frame).into(), ""))
+    }
+
+    /// The same samples with functions that can be told apart in another build, too: by their names and modules, libraries
+    /// without their versions (`libcrypto.so.3` is `libcrypto.so`); by their names alone where modules are not `known`.
+    #[must_use]
+    pub fn by_function(&self, known: bool) -> Self {
+        self.with_frames(|frame| {
+            let module = if known { frame.module.as_str() } else { "" };
+            (frame.name.as_str().into(), without_version(module))
+        })
+    }
+
+    /// The same as of [`Self::by_function`] with modules, with one function in place of all those of a module that have no name of their
+    /// own: what they are called after their neighbours is another name in each build.
+    #[must_use]
+    pub fn by_named_function(&self) -> Self {
+        let mut grouped = self.by_function(true);
+        for frame in grouped.frames.iter_mut().filter(|frame| frame.is_near()) {
+            frame.name = Frame::without_symbol(&frame.module);
+        }
+        grouped.with_frames(|frame| (frame.name.as_str().into(), &frame.module))
+    }
+
+    /// Whether the module of any function is known: folded text has none.
+    #[must_use]
+    pub fn knows_modules(&self) -> bool {
+        self.frames.iter().any(|frame| !frame.module.is_empty())
+    }
+
+    /// The same samples with the group of their thread in place of their stack.
+    #[must_use]
+    pub fn by_thread_group(&self) -> Self {
+        let groups = self.thread_groups();
+        self.with_leaves(&groups.names, |sample| {
+            groups.of_thread.get(sample.thread as usize).copied()
+        })
+    }
+
+    /// The same samples with what their time went into in place of their stack.
+    #[must_use]
+    pub fn by_class(&self) -> Self {
+        let classes = self.classes();
+        let names = Class::ALL.map(|class| class.name().to_owned());
+        self.with_leaves(&names, |sample| {
+            let class = classes.get(sample.stack as usize)?;
+            let at = Class::ALL.iter().position(|it| it == class)?;
+            u32::try_from(at).ok()
+        })
+    }
+
+    /// The same samples with whose work they are in place of their stack.
+    #[must_use]
+    pub fn by_work(&self, by: WorkBy) -> Self {
+        let (names, of_process) = self.work_names(by);
+        self.with_leaves(&names, |sample| match sample.process {
+            Some(process) => of_process.get(process as usize).copied(),
+            None => Some(0),
+        })
+    }
+
+    /// The same stacks of other frames: those of this name and module.
+    pub(super) fn with_frames<'p>(
+        &'p self,
+        named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str),
+    ) -> Self {
+        let mut names = Names::default();
+        let of_frame: Vec<u32> = (self.frames.iter())
+            .map(|frame| {
+                let (name, module) = named(frame);
+                names.frame(name, module, frame.kind)
+            })
+            .collect();
+        let mut grouped = self.clone();
+        grouped.frames = names.frames;
+        for node in &mut grouped.stacks {
+            // An index out of range stays one.
+            node.frame = of_frame
+                .get(node.frame as usize)
+                .copied()
+                .unwrap_or(u32::MAX);
+        }
+        grouped
+    }
+
+    /// The same samples with one of these names, by its index, in place of their stack.
+    pub(super) fn with_leaves(
+        &self,
+        names: &[String],
+        of: impl Fn(&Sample) -> Option<u32>,
+    ) -> Self {
+        let frames = names
+            .iter()
+            .map(|name| Frame::new(name, "", FrameKind::Native));
+        let nodes = 0..u32::try_from(names.len()).unwrap_or(u32::MAX);
+        let stacks = nodes.map(|frame| StackNode {
+            parent: None,
+            frame,
+        });
+        let mut grouped = self.clone();
+        grouped.frames = frames.collect();
+        grouped.stacks = stacks.collect();
+        for sample in &mut grouped.samples {
+            sample.stack = of(sample).unwrap_or(u32::MAX);
+        }
+        grouped
+    }
+}
+
+/// Frames that are told apart by their names and modules.
+#[derive(Default)]
+struct Names<'n> {
+    known: HashMap<(Cow<'n, str>, &'n str), u32>,
+    frames: Vec<Frame>,
+}
+
+impl<'n> Names<'n> {
+    fn frame(&mut self, name: Cow<'n, str>, module: &'n str, kind: FrameKind) -> u32 {
+        let next = self.frames.len() as u32;
+        let frames = &mut self.frames;
+        let entry = self.known.entry((name, module));
+        *entry.or_insert_with_key(|(name, module)| {
+            frames.push(Frame::new(name.as_ref(), *module, kind));
+            next
+        })
+    }
+}
+
+/// The module that a frame's function is of.
+fn module(frame: &Frame) -> &str {
+    let of_name = match frame.kind {
+        FrameKind::Erlang => (frame.name.trim_start_matches('$').split_once(':')).map(|it| it.0),
+        FrameKind::Java => frame.name.rsplit_once('.').map(|it| it.0),
+        _ => None,
+    };
+    let of_file = Some(frame.module.as_str()).filter(|module| !module.is_empty());
+    of_name.or(of_file).unwrap_or(UNKNOWN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, ErlangProcess, Unwinding};
+
+    fn profile() -> Profile {
+        let mut builder = Builder::default();
+        let frames = [
+            Frame::new("$gen_server2:handle_msg/2", "[jit]", FrameKind::Erlang),
+            Frame::new("$rabbit_channel:handle_cast/2", "[jit]", FrameKind::Erlang),
+            Frame::new("$gen_server2:loop/8", "[jit]", FrameKind::Erlang),
+            Frame::new("memcpy", "libc.so.6", FrameKind::Libc),
+            Frame::new("a.b.C.m", "[jit]", FrameKind::Java),
+            Frame::new("[unknown]", "", FrameKind::Unknown),
+        ]
+        .map(|frame| builder.frame(&frame));
+        for (thread, path, weight) in [
+            // One module twice in a stack, with another between.
+            ("1_scheduler", &[0, 1, 2][..], 4),
+            ("2_scheduler", &[0, 1, 3], 3),
+            ("1_aux", &[4], 2),
+            ("1_aux", &[5], 1),
+        ] {
+            let thread = builder.thread(thread);
+            let node = |parent, at: &usize| Some(builder.node(parent, frames[*at]));
+            let stack = path.iter().fold(None, node).unwrap();
+            builder.sample(Sample {
+                t: 0,
+                weight,
+                stack,
+                thread,
+                cpu: 0,
+                complete: true,
+                unwinding: Unwinding::Unknown,
+                process: None,
+                wait: None,
+            });
+        }
+        builder.profile
+    }
+
+    fn shares(profile: &Profile) -> Vec<(String, u64, u64)> {
+        let rows = profile.functions().into_iter();
+        rows.map(|it| (it.share.function, it.self_weight, it.total_weight))
+            .collect()
+    }
+
+    fn row(name: &str, own: u64, total: u64) -> (String, u64, u64) {
+        (name.to_owned(), own, total)
+    }
+
+    #[test]
+    fn modules_count_once_in_a_stack() {
+        assert_eq!(
+            shares(&profile().by_module()),
+            [
+                row("gen_server2", 4, 7),
+                row("libc.so.6", 3, 3),
+                row("a.b.C", 2, 2),
+                row("[unknown]", 1, 1),
+                row("rabbit_channel", 0, 7),
+            ]
+        );
+    }
+
+    #[test]
+    fn functions_are_the_same_in_another_version_of_their_library() {
+        let mut profile = profile();
+        let known = profile.knows_modules();
+        assert!(known);
+        assert_eq!(profile.by_function(known).frames[3].module, "libc.so");
+        profile.frames[5].name = "memcpy".into();
+        let counted = |known| profile.by_function(known).functions().len();
+        assert_eq!((counted(true), counted(false)), (6, 5));
+    }
+
+    #[test]
+    fn classes_are_rows_with_the_shares_that_they_have() {
+        let profile = profile();
+        let rows: Vec<_> = shares(&profile.by_class());
+        let classes = profile.class_shares();
+        assert_eq!(rows.len(), classes.len());
+        for class in classes {
+            let of = row(class.class.name(), class.weight, class.weight);
+            assert!(rows.contains(&of), "{of:?} in {rows:?}");
+        }
+    }
+
+    #[test]
+    fn work_is_a_row_for_each_name() {
+        let mut profile = profile();
+        let queue = |id: &str| ErlangProcess {
+            role: "queue".into(),
+            name: "orders".into(),
+            ..ErlangProcess::unnamed(id)
+        };
+        // The same queue twice, as after a restart.
+        profile.processes = vec![queue("<0.1.0>"), queue("<0.2.0>")];
+        for (sample, process) in profile.samples.iter_mut().zip([Some(0), Some(1), None]) {
+            sample.process = process;
+        }
+        assert_eq!(
+            shares(&profile.by_work(WorkBy::Process)),
+            [row("queue orders", 7, 7), row("no Erlang process", 3, 3)]
+        );
+    }
+
+    #[test]
+    fn threads_of_a_group_are_one_row() {
+        let rows = shares(&profile().by_thread_group());
+        assert_eq!(rows, [row("scheduler", 7, 7), row("aux", 3, 3)]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Profiles: where a process spent its time, and where other events struck it, as time-stamped stacks, and the
+//! forms they are written in. Each event of a run has files of its own.
+//!
+//! A [`Profile`] is six tables that refer to each other by index. Stacks are a tree: a
+//! [`StackNode`] is one frame below its parent, and a sample points at the node of its leaf. All
+//! that is computed from a profile is computed per node, not per sample, so that a million samples
+//! cost no more than their distinct stacks.
+//!
+//! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
+//! Those of other crates are rows of the same kind ([`Profile::open_as`]).
+//!
+//! Files of others are read within bounds ([`bounded`]), packed or not; ours appear whole or not at all ([`Replacement`]).
+
+pub mod bounded;
+mod build_ids;
+mod builds;
+mod class;
+mod classes;
+mod comparable;
+mod firefox;
+mod fold;
+mod folded;
+mod format;
+mod frame_pattern;
+mod frames;
+mod grouped;
+mod java;
+mod jfr;
+mod known;
+mod merge;
+mod model;
+mod open;
+mod packed;
+mod pattern;
+mod perf_script;
+mod pprof;
+mod processes;
+mod replace;
+mod roles;
+mod roots;
+mod shares;
+mod speedscope;
+mod squares;
+mod stacks;
+mod summary;
+mod table;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod tree;
+mod wait_rows;
+mod wait_rules;
+mod waits;
+mod window;
+mod work;
+
+pub use build_ids::Builds;
+pub use builds::{NearSamples, other_builds};
+pub use class::Class;
+pub use classes::{ClassRules, ClassRulesError};
+pub use comparable::{incomparable, incomparable_summaries};
+pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
+pub use folded::{FirstField, folded_beside, folded_name};
+pub use format::{
+    Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name, other_than_text,
+};
+pub use frames::{Frame, FrameKind, SourceLine, UNKNOWN};
+pub use java::java_method;
+pub use known::{KnownPattern, KnownPatternError};
+pub use merge::Merge;
+pub use model::{EventKind, Profile, ProfileHeader, Sample, StackNode, USUAL_EVENT, Unwinding};
+pub use open::{ProfileError, ReadOptions, sampled_events};
+pub use packed::{read_problem, unpacked};
+pub use perf_script::{Collapse, CollapseOptions, Inlined};
+pub use processes::ErlangProcess;
+pub use replace::{Replacement, replace_file, write_output, write_secret};
+pub use roots::{is_first_function, is_root_function};
+pub use shares::{ShareDetail, ShareName, ShareNode, ShareTree};
+pub use squares::Squares;
+pub use stacks::{Footer, StacksWriter};
+pub use summary::{ClassShare, FunctionShare, PatternShare, ProfileSummary, WorkShare};
+pub use table::FunctionCount;
+pub use threads::{ThreadRules, ThreadRulesError};
+pub use tree::Builder;
+pub use wait_rows::WaitBy;
+pub use wait_rules::{WaitRules, WakeClue};
+pub use waits::{Wait, WaitReason};
+pub use work::{Work, WorkBy, WorkKind};
+
+/// Names of the files of a folder with profiles.
+pub mod file {
+    /// The profile of the first event as pprof.
+    pub const PPROF: &str = "profile.pb.gz";
+    /// Extension of the pprof of a further event: `mmap.pb.gz`.
+    pub const FURTHER_PPROF: &str = "pb.gz";
+    /// Extension of the time-stamped stacks of an event: `cpu.stacks`.
+    pub const STACKS: &str = "stacks";
+    /// Extension of the folded text of an event: `cpu.folded`.
+    pub const FOLDED: &str = "folded";
+    /// Extension of the flame graph of an event: `cpu.svg`.
+    pub const FLAME: &str = "svg";
+    /// The file of an event with this extension.
+    #[must_use]
+    pub fn of_event(event: &str, extension: &str) -> String {
+        format!("{event}.{extension}")
+    }
+}

@@ -1,0 +1,267 @@
+//! Classes of stacks as they are in RabbitMQ (OTP 25 and 27, stripped) and in other programs.
+
+use crate::Class;
+use crate::{ClassRules, Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
+
+/// A frame written `KIND:NAME` or `KIND:NAME@MODULE`: `e` Erlang, `j` Java, `r` runtime, `c` libc, `k` kernel, `n`
+/// native, `u` unknown.
+fn frame(text: &str) -> Frame {
+    let (kind, name) = text.split_once(':').unwrap();
+    let (name, module) = name.split_once('@').unwrap_or((name, ""));
+    let (kind, usual) = match kind {
+        "e" => (FrameKind::Erlang, "[jit]"),
+        "j" => (FrameKind::Java, "[jit]"),
+        "r" => (FrameKind::Runtime, "beam.smp"),
+        "c" => (FrameKind::Libc, "libc.so.6"),
+        "k" => (FrameKind::Kernel, "[kernel]"),
+        "n" => (FrameKind::Native, "mosquitto"),
+        "u" => (FrameKind::Unknown, ""),
+        other => panic!("{other}"),
+    };
+    Frame::new(name, if module.is_empty() { usual } else { module }, kind)
+}
+
+/// Stacks from the root to the leaf, a sample each.
+pub(super) fn profile(stacks: &[&str]) -> Profile {
+    let mut profile = Profile {
+        threads: vec!["1_scheduler".into()],
+        ..Profile::default()
+    };
+    for stack in stacks {
+        let mut parent = None;
+        for text in stack.split(" > ") {
+            let frame = frame(text);
+            let known = profile.frames.iter().position(|it| *it == frame);
+            let at = known.unwrap_or_else(|| {
+                profile.frames.push(frame);
+                profile.frames.len() - 1
+            });
+            let frame = at as u32;
+            profile.stacks.push(StackNode { parent, frame });
+            parent = Some(profile.stacks.len() as u32 - 1);
+        }
+        profile.samples.push(Sample {
+            t: 0,
+            weight: 1,
+            stack: parent.unwrap(),
+            thread: 0,
+            cpu: 0,
+            complete: true,
+            unwinding: Unwinding::StackCopy,
+            process: None,
+            wait: None,
+        });
+    }
+    profile
+}
+
+fn class(stack: &str) -> Class {
+    let profile = profile(&[stack]);
+    let classes = profile.classes();
+    classes[profile.samples[0].stack as usize]
+}
+
+const SYSCALL: &str = "k:entry_SYSCALL_64_after_hwframe > k:do_syscall_64";
+const BIF: &str = "e:$rabbit_channel:handle_method/3 > e:$global::call_light_bif_shared";
+const LOOP: &str = "e:$global::process_main > r:erts_schedule";
+const THREAD: &str = "c:clone3 > c:start_thread > r:[near ethr_set_tse__-0x100]";
+
+#[test]
+fn the_built_in_rules_are_well_formed() {
+    ClassRules::parse(include_str!("../classes.txt")).expect("built-in rules");
+}
+
+#[test]
+fn stacks_of_rabbitmq_are_told_apart() {
+    use Class::*;
+    let cases = [
+        ("e:$lists:map/2".into(), ErlangCode),
+        (BIF.into(), ErlangCode),
+        (format!("{BIF} > r:iolist_size_1"), BuiltInFunctions),
+        (format!("{BIF} > r:setelement_3 > c:__memmove_evex"), BuiltInFunctions),
+        // C code without a name that Erlang code calls is known by its caller.
+        (format!("{BIF} > r:[near os_set_signal_2+0xad0]"), BuiltInFunctions),
+        (format!("{BIF} > u:[unknown]@beam.smp"), BuiltInFunctions),
+        ("e:$a:b/1 > e:$global::update_map_assoc_shared > r:erts_gc_update_map_assoc".into(), BuiltInFunctions),
+        (format!("{THREAD} > r:[near _start+0x710] > r:erts_dirty_process_main > r:erts_call_dirty_nif > r:[near prim_buffer_nif_init+0x10e0]"), BuiltInFunctions),
+        (format!("{BIF} > r:ets_lookup_2 > r:db_get_hash > r:eq"), Ets),
+        (format!("{BIF} > r:[near split_binary_2+0x41c0] > r:db_select_tree_common > r:db_match_compile"), Ets),
+        (format!("{BIF} > r:db_match_compile > r:new_message_buffer > r:erts_alcu_alloc_thr_pref > r:[near erts_alc_test+0x800]"), Allocators),
+        (format!("{BIF} > r:erl_send > r:[near spawn_3-0xd20] > r:erts_send_message > r:copy_struct_x"), Messages),
+        ("e:$gen_server2:drain/1 > r:beam_jit_remove_message".into(), Messages),
+        ("e:$a:b/1 > e:$global::garbage_collect > r:erts_garbage_collect_nobump > r:[near erts_process_gc_info+0x700]".into(), GarbageCollection),
+        (format!("{LOOP} > r:erts_garbage_collect_nobump > r:erts_alcu_free_thr_pref"), Allocators),
+        (format!("{BIF} > r:erts_gc_after_bif_call_lhf > r:[near x+0x1]"), GarbageCollection),
+        (format!("{LOOP} > r:erts_port_task_execute > r:[near driver_deq+0x90]"), Ports),
+        (LOOP.into(), Scheduling),
+        ("e:$global::process_main".into(), Scheduling),
+        (format!("{LOOP} > r:[near erts_sched_finish_poke+0x3ab0] > r:erts_check_io"), Scheduling),
+        (format!("{LOOP} > r:erts_sched_finish_poke > c:syscall > {SYSCALL} > k:__x64_sys_futex > k:do_futex > k:futex_wake > k:try_to_wake_up"), Scheduling),
+        (format!("{LOOP} > r:erts_poll_interrupt > c:__GI___libc_write > {SYSCALL} > k:ksys_write > k:anon_pipe_write"), Scheduling),
+        (format!("{LOOP} > r:ethr_event_twait > c:syscall > {SYSCALL} > k:futex_do_wait > k:schedule > k:finish_task_switch.isra.0"), Waiting),
+        (format!("{LOOP} > r:erts_check_io > r:erts_poll_wait > c:epoll_wait > {SYSCALL} > k:do_epoll_wait > k:schedule"), Waiting),
+        (format!("{LOOP} > r:[near _start+0x5a0] > r:erts_proc_lock_failed > c:__sched_yield > {SYSCALL} > k:__ia32_sys_sched_yield > k:schedule"), Waiting),
+        // The driver's own code is one class, what it asks of the kernel another.
+        (format!("{LOOP} > r:erts_port_task_execute > r:tcp_inet_commandv > c:writev > {SYSCALL} > k:do_writev > k:sock_write_iter > k:tcp_sendmsg > k:_copy_from_iter"), KernelNetwork),
+        (format!("{THREAD} > r:erts_call_dirty_nif > r:efile_writev > c:__GI___writev > {SYSCALL} > k:vfs_writev > k:ext4_buffered_write_iter"), KernelDisk),
+        (format!("{THREAD} > r:erts_call_dirty_nif > r:efile_seek > c:llseek > {SYSCALL} > k:ksys_lseek"), Ports),
+        ("e:$a:b/1 > k:asm_exc_page_fault > k:exc_page_fault > k:clear_page_erms".into(), KernelMemory),
+        (format!("{LOOP} > r:erts_sched_finish_poke > c:syscall > {SYSCALL} > k:exit_to_user_mode_loop > k:schedule > k:finish_task_switch.isra.0"), KernelScheduling),
+        ("e:$a:b/1 > k:asm_sysvec_apic_timer_interrupt > k:handle_softirqs".into(), KernelOther),
+        (format!("{BIF} > r:os_timestamp_0 > c:getrusage > {SYSCALL}"), KernelOther),
+        (format!("{BIF} > r:crc32_1 > n:crc32_z@libz.so.1.2.13"), Libraries),
+        (format!("{BIF} > r:is_map_key_2 > r:erts_hashmap_get > n:__popcountdi2@libgcc_s.so.1"), BuiltInFunctions),
+        (format!("{THREAD} > r:[near erts_sched_finish_poke+0x3230]"), Unnamed),
+        (format!("{THREAD} > r:erts_notify_check_async_ready_queue"), VirtualMachine),
+        ("c:clone3 > c:start_thread".into(), Libraries),
+        // A function that is called after its neighbour is not that neighbour.
+        (format!("{THREAD} > r:[near erts_garbage_collect+0x10]"), Unnamed),
+        ("u:[unknown]".into(), Unnamed),
+    ];
+    for (stack, wanted) in cases {
+        assert_eq!(class(&stack), wanted, "{stack}");
+    }
+}
+
+#[test]
+fn code_of_the_jit_without_names_is_the_language_s() {
+    assert_eq!(
+        class("r:erts_beam_start_0 > u:[unknown]@[jit]"),
+        Class::ErlangCode
+    );
+    let called = "u:[unknown]@[jit] > r:iolist_size_1";
+    assert_eq!(class(called), Class::BuiltInFunctions);
+    assert_eq!(class("u:[unknown]@[jit]"), Class::Unnamed);
+}
+
+#[test]
+fn programs_that_are_not_erlang_have_classes_too() {
+    use Class::*;
+    for (stack, wanted) in [
+        ("c:__libc_start_main > n:main > n:loop", OwnCode),
+        ("n:main > c:memcpy", OwnCode),
+        ("n:main > u:[unknown]@mosquitto", OwnCode),
+        ("n:main > n:uv_run@libuv.so.1 > n:on_read", OwnCode),
+        ("n:main > c:malloc > c:_int_malloc", Allocators),
+        (
+            "n:main > n:malloc@libjemalloc.so.2 > n:je_arena_malloc@libjemalloc.so.2",
+            Allocators,
+        ),
+        ("n:main > n:SSL_read@libssl.so.3", Libraries),
+        (
+            "n:main > c:epoll_wait > k:do_syscall_64 > k:do_epoll_wait",
+            Waiting,
+        ),
+        (
+            "n:main > c:send > k:__x64_sys_sendto > k:__sys_sendto > k:inet_sendmsg",
+            KernelNetwork,
+        ),
+        (
+            "n:main > c:read > k:do_syscall_64 > k:ksys_read",
+            KernelOther,
+        ),
+        (
+            "n:main > c:fsync > k:do_syscall_64 > k:do_fsync > k:schedule",
+            KernelDisk,
+        ),
+        (
+            "n:main.main > n:runtime.mallocgc > n:runtime.nextFreeFast",
+            Allocators,
+        ),
+        (
+            "n:runtime.mcall > n:runtime.park_m > n:runtime.schedule",
+            Scheduling,
+        ),
+        (
+            "n:runtime.gcBgMarkWorker.func2 > n:runtime.scanobject",
+            GarbageCollection,
+        ),
+        (
+            "j:Queue.deliver > r:[near JVM_DoPrivileged+0x10]@libjvm.so",
+            VirtualMachine,
+        ),
+        ("j:Queue.deliver", JavaCode),
+        (
+            "c:start_thread > r:[near JNI_CreateJavaVM+0x10]@libjvm.so",
+            Unnamed,
+        ),
+    ] {
+        assert_eq!(class(stack), wanted, "{stack}");
+    }
+}
+
+#[test]
+fn a_line_that_is_no_rule_is_named() {
+    for line in [
+        "nonsense",
+        "runtime x -> no such class",
+        "strange x -> ETS",
+        "runtime -> ETS",
+    ] {
+        let text = format!("// comment\n\nany malloc -> allocators\n{line}");
+        let error = ClassRules::parse(&text).unwrap_err();
+        assert_eq!((error.line, error.text.as_str()), (4, line));
+    }
+}
+
+#[test]
+fn every_sample_is_in_one_class() {
+    // Random stacks of frames that meet in reality and of such that do not.
+    let frames = [
+        "e:$a:b/1",
+        "e:$global::process_main",
+        "r:erts_schedule",
+        "r:[near x+0x1]",
+        "r:x",
+        "c:malloc",
+        "c:memcpy",
+        "k:do_syscall_64",
+        "k:tcp_sendmsg",
+        "k:exc_page_fault",
+        "n:main",
+        "u:[unknown]",
+        "n:crc32_z@libz.so.1",
+        "u:[unknown]@[jit]",
+        "j:A.b",
+        "r:erts_garbage_collect",
+        "u:[unknown]@libc.so.6",
+    ];
+    let mut random = 42u64;
+    let mut draw = |n: usize| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) as usize % n
+    };
+    for _ in 0..200 {
+        let stacks: Vec<String> = (0..20)
+            .map(|_| {
+                let depth = draw(12) + 1;
+                let stack: Vec<_> = (0..depth).map(|_| frames[draw(frames.len())]).collect();
+                stack.join(" > ")
+            })
+            .collect();
+        let mut profile = profile(&stacks.iter().map(String::as_str).collect::<Vec<_>>());
+        for sample in &mut profile.samples {
+            sample.weight = draw(1000) as u64;
+        }
+        let shares = profile.class_shares();
+        let weight: u64 = shares.iter().map(|it| it.weight).sum();
+        assert_eq!(weight, profile.total_weight());
+        let share: f64 = shares.iter().map(|it| it.share).sum();
+        assert!((share - 1.0).abs() < 1e-9, "{share}");
+        let mut classes: Vec<_> = shares.iter().map(|it| it.class).collect();
+        classes.sort();
+        classes.dedup();
+        assert_eq!(classes.len(), shares.len());
+    }
+    assert!(Profile::default().class_shares().is_empty());
+}
+
+#[test]
+fn the_documentation_has_every_class() {
+    let docs = include_str!("../../../../docs/stacks.md");
+    for class in Class::ALL {
+        assert!(docs.contains(&format!("| {class} |")), "{class}");
+    }
+}

@@ -1,0 +1,253 @@
+//! Known patterns are told where they have their share, and not just below it, nor where something is only like them.
+
+use super::classes::profile;
+use crate::KnownPattern;
+use crate::PatternShare;
+
+/// What stands in no pattern.
+const OTHER: &str = "e:$rabbit_channel:handle_cast/2";
+
+/// The name of each pattern, a stack that has it, and one that is like it.
+const CASES: [(&str, &str, &str); 13] = [
+    (
+        "match specifications compiled at each call",
+        "e:$rabbit_router:find_routes/2 > r:[near split_binary_2+0x41c0] > r:db_select_tree_common > r:db_match_compile",
+        "e:$rabbit_router:find_routes/2 > r:db_select_tree_common > r:db_match_dbterm",
+    ),
+    (
+        "match contexts made for each part of a message",
+        "e:$rabbit_msg_record:init/1 > e:$amqp10_binary_parser:parse_many/2 > r:erts_bs_start_match_3",
+        "e:$rabbit_msg_record:init/1 > e:$amqp10_binary_generator:generate/1",
+    ),
+    (
+        "measurements kept in lists",
+        "e:$exometer_slide:sum/1 > e:$lists:foldl/3 > e:$orddict:update/4",
+        "e:$orddict:update/4 > e:$exometer_slide:sum/1",
+    ),
+    (
+        "search patterns compiled at each call",
+        "e:$a:b/1 > r:binary_match_2 > r:binary_match > r:create_bmdata.isra.0",
+        "e:$a:b/1 > r:binary_match_2 > r:[near binary_match_2+0x100]",
+    ),
+    (
+        "labels searched letter by letter",
+        "e:$prometheus_text_format:render_value/2 > e:$prometheus_text_format:has_special_char/1",
+        "e:$prometheus_text_format:render_value/2",
+    ),
+    (
+        "lists flattened",
+        "e:$a:b/1 > e:$lists:do_flatten/2",
+        "e:$a:b/1 > e:$lists:append/1",
+    ),
+    (
+        "strings as lists",
+        "e:$a:b/1 > e:$io_lib_format:build/1",
+        "e:$a:b/1 > e:$rabbit_string:split/1",
+    ),
+    (
+        "configuration read at each message",
+        "e:$rabbit_misc:get_env/3 > e:$application:get_env/2 > r:ets_lookup_2",
+        "e:$rabbit_misc:get_env/3 > r:persistent_term_get_1",
+    ),
+    (
+        "busy waiting",
+        "e:$global::process_main > r:erts_schedule > r:scheduler_wait > r:sched_spin_wait > c:sched_yield",
+        "e:$global::process_main > r:erts_schedule > r:scheduler_wait > r:erts_check_io",
+    ),
+    (
+        "garbage collection",
+        "e:$a:b/1 > r:erts_garbage_collect_nobump > r:[near erts_process_gc_info+0x700]",
+        "e:$a:b/1 > r:erts_heap_alloc",
+    ),
+    (
+        "locks",
+        "r:ets_lookup_2 > r:ethr_rwmutex_rlock > r:[near ethr_mutex_lib_init-0x350] > r:ethr_event_wait",
+        "r:ets_lookup_2 > r:ethr_rwmutex_rlock",
+    ),
+    (
+        "files synchronised",
+        "e:$ra_log_wal:sync/1 > c:fdatasync > k:do_syscall_64 > k:__x64_sys_fdatasync > k:do_fsync > k:ext4_sync_file",
+        "e:$ra_log_wal:write/1 > c:writev > k:do_syscall_64 > k:ext4_file_write_iter",
+    ),
+    (
+        "copies between kernel and process",
+        "c:recv > k:do_syscall_64 > k:tcp_recvmsg > k:__skb_datagram_iter > k:_copy_to_iter",
+        "c:recv > k:do_syscall_64 > k:tcp_recvmsg > k:copy_iovec_from_user",
+    ),
+];
+
+/// What is told of a pattern where some of a thousand samples have a stack.
+fn told(pattern: &str, stack: &str, samples: usize) -> Option<PatternShare> {
+    let stacks = [vec![stack; samples], vec![OTHER; 1_000 - samples]].concat();
+    let mut all = profile(&stacks).known_patterns().into_iter();
+    all.rfind(|it| it.pattern == pattern)
+}
+
+#[test]
+fn the_built_in_patterns_are_well_formed() {
+    let all = KnownPattern::parse(include_str!("../known.txt")).expect("built-in patterns");
+    for pattern in &all {
+        let texts = [&pattern.name, &pattern.says, &pattern.cure, &pattern.source];
+        assert!(texts.iter().all(|it| !it.is_empty()), "{pattern:?}");
+        assert!(pattern.above > 0.0 && !pattern.stacks.is_empty());
+    }
+    assert_eq!(all.len(), CASES.len());
+}
+
+#[test]
+fn each_pattern_is_told_at_its_share_and_not_below() {
+    for (name, stack, other) in CASES {
+        let pattern = KnownPattern::built_in().iter().find(|it| it.name == name);
+        let enough = (pattern.expect(name).above * 1_000.0).round() as usize;
+        let found = told(name, stack, enough).expect(name);
+        assert!(
+            (found.share * 1_000.0 - enough as f64).abs() < 1e-9,
+            "{found:?}"
+        );
+        assert_eq!(told(name, stack, enough - 1), None, "{name}");
+        assert_eq!(told(name, other, 1_000), None, "{name}");
+    }
+}
+
+#[test]
+fn few_samples_are_chance() {
+    let (name, stack, _) = CASES[0];
+    assert!(profile(&[stack; 9]).known_patterns().is_empty());
+    let found = profile(&[stack; 10]).known_patterns();
+    assert_eq!(found[0].pattern, name);
+}
+
+/// However much each weighs.
+#[test]
+fn few_samples_are_chance_also_where_each_has_a_weight() {
+    let (name, stack, _) = CASES[0];
+    for (unit, weight, stacks, told) in [
+        ("nanoseconds", 1_001_001, 9, false),
+        ("nanoseconds", 1_001_001, 10, true),
+        ("page-faults", 4_096, 9, false),
+        // Folded text and pprof sum up.
+        ("samples", 9, 1, false),
+        ("samples", 10, 1, true),
+    ] {
+        let mut profile = profile(&vec![stack; stacks]);
+        profile.header.unit = unit.to_owned();
+        for sample in &mut profile.samples {
+            sample.weight = weight;
+        }
+        let found = profile.known_patterns();
+        let found = found.iter().any(|it| it.pattern == name);
+        assert_eq!(found, told, "{stacks} of {weight} {unit}");
+    }
+}
+
+#[test]
+fn what_is_known_of_cpu_time_is_not_told_of_other_events() {
+    let (_, stack, _) = CASES[0];
+    let mut profile = profile(&[stack; 1_000]);
+    for (event, told) in [
+        ("", true),
+        ("cpu", true),
+        ("off-cpu", false),
+        ("calls", false),
+    ] {
+        profile.header.event = event.to_owned();
+        assert_eq!(!profile.known_patterns().is_empty(), told, "{event}");
+    }
+}
+
+#[test]
+fn the_function_to_look_at_is_the_nearest_of_ones_own() {
+    let own = |stack: &str| told(CASES[0].0, stack, 500).expect("a pattern").function;
+    let bif = "r:ets_select_2 > r:db_match_compile";
+    for (above, function) in [
+        (
+            "e:$rabbit_exchange:route/2 > e:$rabbit_router:find_routes/2 >",
+            Some("$rabbit_router:find_routes/2"),
+        ),
+        (
+            "e:$rabbit_exchange:route/2 > e:$lists:map/2 > e:$global::call_light_bif_shared >",
+            Some("$rabbit_exchange:route/2"),
+        ),
+        (
+            "e:$rabbit_router:match_routing_key/2 > e:$ets:select/2 >",
+            Some("$rabbit_router:match_routing_key/2"),
+        ),
+        ("r:erts_schedule >", None),
+    ] {
+        assert_eq!(own(&format!("{above} {bif}")).as_deref(), function);
+    }
+    // Where many functions share it, none is the one to look at.
+    let many = ["a", "b", "c", "d", "e"].map(|of| format!("e:${of}:f/1 > r:db_match_compile"));
+    let found = profile(&many.each_ref().map(String::as_str).repeat(100)).known_patterns();
+    assert_eq!(
+        (found[0].function.as_deref(), found[0].function_share),
+        (None, 0.0)
+    );
+    // What is below the pattern does not count, and of several functions the one with most of it is named.
+    let below = "e:$a:few/1 > r:db_match_compile > e:$b:below/1";
+    let often = "e:$a:often/1 > r:db_match_compile";
+    let found = profile(&[vec![below; 20], vec![often; 80]].concat()).known_patterns();
+    assert_eq!(found[0].function.as_deref(), Some("$a:often/1"));
+    assert!((found[0].share - 1.0).abs() < 1e-9 && (found[0].function_share - 0.8).abs() < 1e-9);
+}
+
+#[test]
+fn the_largest_share_comes_first() {
+    let [(specs, a, _), .., (copies, b, _)] = CASES;
+    let names = |stacks: &[&str]| -> Vec<String> {
+        let all = profile(stacks).known_patterns().into_iter();
+        all.map(|it| it.pattern).collect()
+    };
+    assert_eq!(names(&[vec![a; 40], vec![b; 60]].concat()), [copies, specs]);
+    assert_eq!(names(&[vec![a; 60], vec![b; 40]].concat()), [specs, copies]);
+}
+
+#[test]
+fn what_is_no_pattern_says_why() {
+    for (text, line, part) in [
+        ("stack erlang a", 1, "before any pattern"),
+        ("pattern a\nstack beam b", 2, "KIND FUNCTION"),
+        ("// a\n\npattern a\nabove much", 4, "2.5 %"),
+        ("pattern a\nabove 101 %", 2, "2.5 %"),
+        ("pattern a\nhow b", 2, "begins with"),
+        ("pattern a\n  b", 2, "begins with"),
+    ] {
+        let why = KnownPattern::parse(text).expect_err(text);
+        assert_eq!(why.line, line, "{text}");
+        assert!(why.to_string().contains(part), "{why}");
+    }
+}
+
+/// Who has written down what the patterns cost.
+const SOURCES: [&str; 6] = [
+    "https://github.com/rabbitmq/",
+    "https://github.com/prometheus-erl/prometheus.erl/",
+    "https://www.rabbitmq.com/docs/",
+    "https://www.erlang.org/doc/",
+    "https://www.erlang-solutions.com/blog/",
+    "https://docs.kernel.org/",
+];
+
+#[test]
+fn every_source_is_one_of_the_list() {
+    for KnownPattern { source, .. } in KnownPattern::built_in() {
+        let known = SOURCES.iter().any(|it| source.starts_with(it));
+        assert!(known && !source.contains(char::is_whitespace), "{source}");
+    }
+}
+
+#[test]
+fn the_documents_list_every_pattern() {
+    let docs = include_str!("../../../../docs/stacks.md");
+    for it in KnownPattern::built_in() {
+        let above = it.above * 100.0;
+        let row = format!(
+            "| {} | {above} % | {} | {} | {} |",
+            it.name, it.says, it.cure, it.source
+        );
+        assert!(
+            docs.lines().any(|line| line == row),
+            "docs/stacks.md lacks\n{row}"
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! Files of other tools that were read wrongly once: what they are, or why they are refused.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::forms::open;
+use crate::{Collapse, CollapseOptions, FORMATS, FirstField, Profile, ReadOptions};
+
+macro_rules! other {
+    ($name:literal) => {
+        ($name, include_bytes!(concat!("others/", $name)) as &[u8])
+    };
+}
+
+fn refused((name, bytes): (&str, &[u8])) -> String {
+    open(name, bytes).unwrap_err().to_string()
+}
+
+fn read((name, bytes): (&str, &[u8])) -> Profile {
+    open(name, bytes).unwrap()
+}
+
+#[test]
+fn samples_are_told_from_what_stands_beside_them() {
+    for (other, wanted) in [
+        (
+            other!("perf-one-char-thread.txt"),
+            "w;slow 1001001\nww;fast 1001001\n",
+        ),
+        (other!("perf-sideband.txt"), "app;main;f 1001001\n"),
+        (other!("perf-no-stacks.txt"), "app;f 2002002\n"),
+        (other!("perf-first-line.txt"), "app;main;f 1001001\n"),
+        // `main` is a function: it is a whole stack, too.
+        (other!("folded-no-thread.folded"), "main 5\nmain;a 3\n"),
+    ] {
+        assert_eq!(read(other).folded(), wanted, "{}", other.0);
+    }
+    let notes = read(other!("perf-sideband.txt")).notes;
+    assert_eq!(notes, Vec::<String>::new());
+    let mut collapse = Collapse::new(CollapseOptions::default());
+    let (_, mut text) = other!("perf-sideband.txt");
+    collapse.read(&mut text, None).unwrap().unwrap();
+    assert_eq!(collapse.notes(), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_recorded_without_call_graphs_has_no_complete_stack() {
+    let note = "recorded without call graphs: no stacks; `perf record -g` records them";
+    let thread = ReadOptions {
+        first_field: FirstField::Thread,
+        ..ReadOptions::default()
+    };
+    let of_thread = |text: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.folded");
+        std::fs::write(&file, text).unwrap();
+        Profile::open_with_lines(&FORMATS, &file, thread).unwrap()
+    };
+    for profile in [
+        read(other!("perf-no-stacks.txt")),
+        of_thread("app;f 2002002\napp;g 1001001\n"),
+        open("x.folded", b"f 2\ng 1\n").unwrap(),
+    ] {
+        assert_eq!(profile.summary(0).complete_share, 0.0, "{profile:?}");
+        assert!(profile.notes.iter().any(|it| it == note), "{profile:?}");
+    }
+    let folded = open("x.folded", b"app;main;f 2\n").unwrap();
+    assert_eq!(folded.header.unit, "weight", "nothing says what is counted");
+    for whole in [
+        read(other!("perf-first-line.txt")),
+        open("x.folded", b"app;main;f 2\napp;idle 1\n").unwrap(),
+        of_thread("app;main;f 2\napp;idle 1\n"),
+    ] {
+        assert_eq!(whole.summary(0).complete_share, 1.0, "{whole:?}");
+        assert!(!whole.notes.iter().any(|it| it == note), "{whole:?}");
+    }
+}
+
+#[test]
+fn a_thread_without_a_stack_leaves_the_others_what_they_are() {
+    let text = b"swapper;start_thread;b 3\npool_[1];c 2\nswapper 12\n";
+    let read = open("x.folded", text).unwrap();
+    assert!(read.threads.iter().any(|it| it == "pool_[1]"), "{read:?}");
+    assert!(read.threads.iter().any(|it| it == "swapper"), "{read:?}");
+    let of_java = open(
+        "x.folded",
+        b"java/lang/Thread.run_[j];a 3\nstart_thread;b 2\n",
+    )
+    .unwrap();
+    assert_eq!(of_java.threads, [""]);
+}
+
+/// What the first field is, as the lines tell it, and as the option says.
+#[test]
+fn the_first_field_is_a_thread_where_something_says_so() {
+    let of = |text: &str, first_field| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.folded");
+        std::fs::write(&path, text).unwrap();
+        let options = ReadOptions {
+            first_field,
+            ..ReadOptions::default()
+        };
+        let read = Profile::open_with_lines(&FORMATS, &path, options).unwrap();
+        let is_told = !read
+            .notes
+            .iter()
+            .any(|it| it.starts_with("the first field"));
+        (read.has_threads(), is_told)
+    };
+    for (text, is_thread, is_told) in [
+        // A root stands behind it.
+        ("app;main;a 3\napp;f 1\n", true, true),
+        ("beam.smp;$global::process_main;$a:b/1 3\n", true, true),
+        (
+            "curl;entry_SYSCALL_64_after_hwframe_[k];f_[k] 3\n",
+            true,
+            true,
+        ),
+        ("app;[unknown];f 3\n", true, true),
+        // It is called as threads are.
+        ("erts_sched_1;$a:b/1 3\n", true, true),
+        ("scheduler;$a:b/1 3\n", true, true),
+        ("app-12/13;f 3\n", true, true),
+        ("[main tid=7];a.b.C.d 3\n", true, true),
+        ("[thread];f 3\n", true, true),
+        // It is a root itself, or marked.
+        ("clone3;start_thread;f 3\n", false, true),
+        ("_start;__libc_start_main;main;f 3\n", false, true),
+        (
+            "java/lang/Thread.run;a/B.c 3\nmain;a/B.d_[j] 1\n",
+            false,
+            true,
+        ),
+        ("a/B.c_[j];d 3\n", false, true),
+        ("f_[j];start_thread 3\n", false, true),
+        // A whole stack, too.
+        ("main 5\nmain;a 3\n", false, true),
+        // Nothing says what it is.
+        ("main;a 3\nmain;b 1\n", false, false),
+        ("handle;parse;read 3\nhandle;write 1\n", false, false),
+    ] {
+        let inferred = of(text, FirstField::Inferred);
+        assert_eq!(inferred, (is_thread, is_told), "{text}");
+        assert!(of(text, FirstField::Thread).1, "{text}");
+        assert_eq!(of(text, FirstField::Function), (false, true), "{text}");
+    }
+    assert!(of("main;a 3\n", FirstField::Thread).0);
+}
+
+#[test]
+fn names_are_whole_and_gone_files_have_theirs() {
+    let cpp = read(other!("perf-cpp-names.txt"));
+    assert_eq!(
+        cpp.folded(),
+        "app;main;(anonymous namespace)::inner;std::function<void (int)>::operator();A::operator() 1001001\n\
+         app;main;(anonymous namespace)::inner;std::function<void (int, long)>::operator();B::operator() 1001001\n"
+    );
+    let gone = b"ab 1 1.0: 1 cpu-clock:\n\t10 f(int)+0x1 (/opt/my app (deleted))\n\n";
+    let gone = open("x.txt", gone).unwrap();
+    let frame = &gone.frames[0];
+    assert_eq!(
+        (frame.name.as_str(), frame.module.as_str()),
+        ("f(int)", "my app")
+    );
+}
+
+#[test]
+fn an_event_is_chosen_by_any_name() {
+    let text = b"ab 1 1.0: 10 cpu_atom/cycles/P:\n\t10 f (/bin/a)\n\nab 1 1.1: 3 page-faults:\n\t10 g (/bin/a)\n\n";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.txt");
+    std::fs::write(&path, text).unwrap();
+    let of = |event| Profile::open_as(&FORMATS, &path, event);
+    assert_eq!(of(None).unwrap().folded(), "ab;f 10\n");
+    assert_eq!(of(Some("cpu_atom/cycles/P")).unwrap().folded(), "ab;f 10\n");
+    let faults = of(Some("page-faults")).unwrap();
+    assert_eq!(faults.folded(), "ab;g 3\n");
+    assert_eq!(
+        faults.notes,
+        ["samples of other events were left out: cpu_atom/cycles/P (1) (--event chooses)"]
+    );
+    let missing = of(Some("mmap")).unwrap_err().to_string();
+    assert!(
+        missing.contains("cpu_atom/cycles/P (1), page-faults (1)"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn functions_of_no_interest_are_left_out_with_what_they_call() {
+    assert_eq!(
+        read(other!("pprof-drop-frames.pb.gz")).folded(),
+        "main;a 3\n"
+    );
+}
+
+#[test]
+fn what_is_something_else_is_refused() {
+    for (other, why) in [
+        (other!("legacy-contention.txt"), "a text of pprof's"),
+        (other!("difffolded.folded"), "two counts"),
+        (
+            other!("pprof-negative.pb.gz"),
+            "the difference of two profiles",
+        ),
+        (
+            (
+                "heap.txt",
+                b"heap profile: 1: 32 [2: 64] @ heap/1048576\n1: 32 [2: 64] @ 0x1 0x2\n",
+            ),
+            "Go's text of a heap",
+        ),
+        (
+            ("cpu.prof", &[0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 16, 39]),
+            "binary data",
+        ),
+        (
+            ("notes.txt", b"we measured\nthe broker\nand lost 3\n"),
+            "only 1 of its 3 lines",
+        ),
+        (
+            ("sums.txt", b"requests sent 5000\nrequests failed 3\n"),
+            "none of them has a `;`",
+        ),
+        (("x.folded", b"a;b 0\na;c 0\n"), "all of its counts are 0"),
+        (
+            ("x.folded", b"a;b 9223372036854775807\na;c 1\n"),
+            "more than can be counted",
+        ),
+        (
+            ("x.folded", b"a;b 99999999999999999999999\n"),
+            "more than can be counted",
+        ),
+        (
+            (
+                "x.perf",
+                b"ab 1 1.0: 99999999999999999999 cycles:\n\t10 f (/bin/a)\n\n",
+            ),
+            "more than can be counted",
+        ),
+    ] {
+        let said = refused(other);
+        assert!(said.contains(why), "{}: {said}", other.0);
+    }
+}
+
+#[test]
+fn a_packed_recording_of_java_is_one() {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(b"FLR\0\0\x02\0\0 and nothing else").unwrap();
+    let said = refused(("load.jfr.gz", &gzip.finish().unwrap()));
+    assert!(said.contains("flight recorder"), "{said}");
+}
+
+/// Work is bounded, too: 200 KB of gzip can stand for 200 MB of text.
+#[test]
+fn text_that_was_packed_beyond_belief_is_refused() {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    let line = format!("t;{} 1\n", "f".repeat(1_000));
+    for _ in 0..40_000 {
+        gzip.write_all(line.as_bytes()).unwrap();
+    }
+    let packed = gzip.finish().unwrap();
+    let said = refused(("x.folded.gz", &packed));
+    assert!(said.contains("bytes unpacked"), "{said}");
+}

@@ -1,0 +1,206 @@
+//! What each function costs per message on two sides, and which of the changes are proven.
+
+mod builds;
+mod call_paths;
+mod costs;
+mod explained;
+mod renamed;
+mod significance;
+
+use std::collections::HashMap;
+
+use archive::{ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange};
+use stacks::incomparable_summaries;
+
+use crate::figures::{MOST_CHANGE, differs};
+use builds::{Names, RunCosts};
+use costs::Function;
+pub use costs::FunctionCosts;
+use significance::{SampledSide, Test, Tested};
+
+/// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the sampling.
+const LEAST_SHARE: f64 = 0.002;
+/// Share of the broker's cost in every run from which on something is the whole broker, as what all stacks begin with: its change is decided once.
+const WHOLE: f64 = 0.99;
+/// Functions that are asked about at most, the dearest first.
+const MOST_FUNCTIONS: usize = 300;
+
+/// Adds to a comparison which functions' costs changed. The costs are of its runs, in their order; `None` stands for a run that has
+/// none, and then nothing is told.
+pub fn compare_functions(
+    comparison: &mut Comparison,
+    a: &[Option<FunctionCosts>],
+    b: &[Option<FunctionCosts>],
+) {
+    let (Some(a), Some(b)) = (whole(a), whole(b)) else {
+        let none = a.iter().chain(b).all(Option::is_none);
+        comparison.no_functions =
+            (!none).then(|| "not every run has a CPU profile of one process".to_owned());
+        return;
+    };
+    let Some((&first, others)) = a.split_first() else {
+        return;
+    };
+    let problem = others.iter().chain(&b).find_map(|&other| {
+        incomparable_summaries(&first.summary, &other.summary)
+            .into_iter()
+            .next()
+    });
+    if let Some(problem) = problem {
+        comparison.no_functions = Some(problem.sentence());
+        return;
+    }
+    let test = Test {
+        paired: comparison.paired,
+        sampling: [sampling(&a), sampling(&b)],
+        // Beside other cells each has a part of the level that all of them share.
+        level: comparison.level / f64::from(comparison.family.map_or(1, |it| it.cells)),
+    };
+    let names = Names::of(&a, &b);
+    let (a, b) = (names.runs_of_a(&a), names.runs_of_b(&b));
+    let Some(mut functions) = functions(&a, &b, decided(comparison), test) else {
+        return;
+    };
+    functions.other_builds = names.other_builds;
+    functions.renamed = names.renamed.told;
+    let stacks = call_paths::compare_stacks(&a, &b, functions.broker, test);
+    functions.explained = explained::explained(
+        &functions.functions,
+        &functions.broker,
+        stacks.as_ref().unwrap_or(&ComparedStacks::default()),
+    );
+    comparison.functions = Some(functions);
+    comparison.stacks = stacks;
+}
+
+/// How the runs of a side were sampled, on average.
+fn sampling(side: &[&FunctionCosts]) -> SampledSide {
+    let runs = side.len().max(1) as f64;
+    let broker: f64 = side.iter().map(|run| run.broker).sum();
+    let samples: u64 = side.iter().map(|run| run.summary.samples).sum();
+    SampledSide {
+        broker: broker / runs,
+        samples: samples as f64 / runs,
+    }
+}
+
+/// The costs of a side, where every run of it has some.
+fn whole(side: &[Option<FunctionCosts>]) -> Option<Vec<&FunctionCosts>> {
+    side.iter().map(Option::as_ref).collect()
+}
+
+/// The broker's CPU per message as it was decided with the other figures; `None` where it is none of them.
+fn decided(comparison: &Comparison) -> Option<CostChange> {
+    let mut figures = comparison.figures.iter();
+    let figure = figures.find(|it| it.name == "broker cpu" && it.is_tested())?;
+    let ((a, b), (low, high)) = (figure.means, figure.interval);
+    Some(CostChange {
+        a,
+        b,
+        interval: (a * low, a * high),
+        p: figure.corrected_p,
+        proven: differs(figure.decision),
+        visible: (figure.visible < MOST_CHANGE).then_some(a * figure.visible),
+    })
+}
+
+/// What functions cost on both sides, and which changes are proven. Of the whole broker that was decided before, where it is a figure.
+fn functions(
+    a: &[RunCosts],
+    b: &[RunCosts],
+    decided: Option<CostChange>,
+    test: Test,
+) -> Option<ComparedFunctions> {
+    let costs = |of: &dyn Fn(&RunCosts) -> f64| {
+        let values = |side: &[RunCosts]| side.iter().map(of).collect::<Vec<f64>>();
+        test.change(&values(a), &values(b))
+    };
+    let mut broker = costs(&|run| run.broker)?;
+    test.decide(&mut [&mut broker]);
+    let broker = decided.unwrap_or(broker.cost);
+    let mut found: Vec<(FunctionChange, bool, [Tested; 2])> = asked_about(a, b)
+        .into_iter()
+        .filter_map(|function| {
+            let own = costs(&|run| run.of.costs(function).own)?;
+            let total = costs(&|run| run.of.costs(function).total)?;
+            let (name, module) = function.clone();
+            let change = FunctionChange {
+                function: name,
+                module,
+                cut: cut(a, b, function),
+                ..FunctionChange::default()
+            };
+            let mut runs = a.iter().chain(b);
+            let is_whole = runs.all(|run| run.of.costs(function).total >= WHOLE * run.broker);
+            Some((change, is_whole, [own, total]))
+        })
+        .collect();
+    // What functions cost by themselves and with what they call is one family.
+    let mut all: Vec<&mut Tested> = found.iter_mut().flat_map(|it| &mut it.2).collect();
+    test.decide(&mut all);
+    let mut functions: Vec<FunctionChange> = found
+        .into_iter()
+        .map(|(change, is_whole, [own, total])| FunctionChange {
+            own: own.cost,
+            total: match is_whole {
+                true => whole_broker(total.cost, broker),
+                false => total.cost,
+            },
+            ..change
+        })
+        .collect();
+    let told: f64 = functions.iter().map(|it| it.own.change()).sum();
+    functions.sort_by(|a, b| {
+        let key = |it: &FunctionChange| (it.own.proven, it.own.change().abs());
+        let ((proven_a, change_a), (proven_b, change_b)) = (key(a), key(b));
+        (proven_b.cmp(&proven_a)).then(change_b.total_cmp(&change_a))
+    });
+    Some(ComparedFunctions {
+        broker,
+        others: broker.change() - told,
+        functions,
+        ..ComparedFunctions::default()
+    })
+}
+
+/// What is decided of something that is the whole broker: what was decided of that.
+const fn whole_broker(cost: CostChange, broker: CostChange) -> CostChange {
+    CostChange {
+        a: cost.a,
+        b: cost.b,
+        ..broker
+    }
+}
+
+/// Share of a function's cost whose stacks are cut, on both sides together.
+fn cut(a: &[RunCosts], b: &[RunCosts], function: &Function) -> f64 {
+    let costs = a.iter().chain(b).map(|run| run.of.costs(function));
+    let (cut, total) = costs.fold((0.0, 0.0), |(cut, total), it| {
+        (cut + it.cut, total + it.total)
+    });
+    if total > 0.0 { cut / total } else { 0.0 }
+}
+
+/// The functions that are dear enough on either side, the dearest first. What is asked does not depend on what changed.
+fn asked_about<'c>(a: &'c [RunCosts], b: &'c [RunCosts]) -> Vec<&'c Function> {
+    let runs = || a.iter().chain(b);
+    let all: f64 = runs().map(|run| run.broker).sum();
+    let mut sums: HashMap<&Function, f64> = HashMap::new();
+    for run in runs() {
+        for (function, costs) in &run.of.functions {
+            *sums.entry(function).or_default() += costs.total;
+        }
+    }
+    let dear = sums
+        .into_iter()
+        .filter(|(_, sum)| *sum >= all * LEAST_SHARE);
+    let mut dear: Vec<(&Function, f64)> = dear.collect();
+    dear.sort_by(|(name_a, a), (name_b, b)| b.total_cmp(a).then_with(|| name_a.cmp(name_b)));
+    dear.truncate(MOST_FUNCTIONS);
+    dear.into_iter().map(|(function, _)| function).collect()
+}
+
+#[cfg(test)]
+mod level_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! What several runs say together: pairs and batches compared, limits and scales searched, a history of versions.
+//! Runs come in as they were archived, or as an experiment that is to be run next; nothing is started here.
+
+mod comparison;
+mod figures;
+mod function_costs;
+mod history;
+mod limit;
+mod log_comparison;
+mod pairs;
+mod repeats;
+mod scale;
+mod spoiled;
+mod within;
+
+pub use comparison::comparison;
+pub use figures::ComparisonOptions;
+pub use function_costs::{FunctionCosts, compare_functions};
+pub use history::history;
+pub use limit::{
+    at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, requested_rate,
+    suggested_rates,
+};
+pub use log_comparison::{compare_logs, read_logs};
+pub use pairs::{
+    CellRuns, LEAST_PAIRS, NextRun, compare_cells, counted_pairs, is_decided, looks_again,
+    next_run_of, paired_run, spare_pairs,
+};
+pub use repeats::repeats;
+pub use scale::{at_scale, next_scale, scale_law, scale_plan, scale_run};
+pub use within::compare_within;

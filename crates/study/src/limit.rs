@@ -1,0 +1,333 @@
+//! The highest rate that holds: which rate is tried next, how an experiment is run at it, and what the run says of it.
+
+use archive::{
+    Cause, FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy,
+    RequirementOutcome, RunRecord, RunSummary, Tier, Verdict, Warning, WarningCode,
+};
+use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
+use measure::{LatencySummary, Problem, Rate};
+
+use crate::spoiled::{is_disturbed, why_invalid};
+use experiment::{Experiment, LoadSpec};
+use session::ACHIEVED;
+
+/// The rate that is tried first where the experiment has none, messages per second.
+const FIRST: f64 = 10_000.0;
+
+/// The rate of all producers together that the experiment asks for; `None` where they are unthrottled.
+///
+/// # Errors
+/// Where nobody sends, a group's rate is decided by something else, or only some of the groups have one.
+pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
+    let mut rates = Vec::new();
+    for (number, load) in groups(experiment) {
+        if load.schedule.is_some() || load.think_time.is_some() {
+            let what = match load.schedule {
+                Some(_) => "schedule",
+                None => "think-time",
+            };
+            return Err(Problem::new(
+                "the rate is not free to be chosen",
+                format!("load.{number}.{what}"),
+                format!("give the group a rate instead: --set load.{number}.rate=10000"),
+            ));
+        }
+        rates.push((number, group_rate(load)));
+    }
+    if rates.is_empty() {
+        return Err(Problem::new(
+            "the experiment sends no messages, so that no rate of them can be tried",
+            &experiment.name,
+            "give it a load with producers",
+        ));
+    }
+    let known: Vec<f64> = rates.iter().filter_map(|it| it.1).collect();
+    match rates.iter().find(|it| it.1.is_none()) {
+        None => Ok(Some(known.iter().sum())),
+        Some(_) if known.is_empty() => Ok(None),
+        Some((number, _)) => Err(Problem::new(
+            "some groups of producers have a rate, and some have none",
+            format!("load.{number} has none"),
+            "give all of them one: they are raised and lowered together, in proportion",
+        )),
+    }
+}
+
+/// The plan of a search that begins at the experiment's own rate.
+///
+/// # Errors
+/// As [`requested_rate`].
+pub fn first_rate(experiment: &Experiment) -> Result<f64, Problem> {
+    Ok(requested_rate(experiment)?.unwrap_or(FIRST))
+}
+
+/// The experiment at a rate of all its producers together; groups keep their proportions, and are alike where they had no rates.
+#[must_use]
+pub fn at_rate(experiment: &Experiment, rate: f64) -> Experiment {
+    let sum: f64 = groups(experiment).filter_map(|it| group_rate(it.1)).sum();
+    let groups = groups(experiment).count() as f64;
+    let mut tried = experiment.clone();
+    for load in tried.load.iter_mut().filter(|it| it.has_producers()) {
+        let share = group_rate(load).map_or(1.0 / groups, |own| own / sum);
+        load.rate = Rate::per_second(rate * share);
+        load.rate_per_producer = false;
+    }
+    tried
+}
+
+/// The options of a command line that give the experiment a rate: `load.0.rate=20000`, one for each group that sends.
+#[must_use]
+pub fn rate_options(experiment: &Experiment, rate: f64) -> Vec<String> {
+    let tried = at_rate(experiment, rate);
+    let mut options = Vec::new();
+    for (number, load) in groups(&tried) {
+        let own = load.rate.map_or(0.0, Rate::get);
+        // Small rates are none where their digits are cut off.
+        let digits = match own {
+            ..1.0 => 6,
+            1.0..100.0 => 2,
+            _ => 0,
+        };
+        options.push(format!("load.{number}.rate={own:.digits$}"));
+        let was_each = experiment
+            .load
+            .get(number)
+            .is_some_and(|it| it.rate_per_producer);
+        if was_each {
+            options.push(format!("load.{number}.rate-per-producer=false"));
+        }
+    }
+    options
+}
+
+fn groups(experiment: &Experiment) -> impl Iterator<Item = (usize, &LoadSpec)> {
+    let all = experiment.load.iter().enumerate();
+    all.filter(|(_, load)| load.has_producers())
+}
+
+fn group_rate(load: &LoadSpec) -> Option<f64> {
+    let rate = load.rate?.get();
+    if !load.rate_per_producer {
+        return Some(rate);
+    }
+    let destinations = load.destinations.len().max(1) * load.num_destinations;
+    let producers = load
+        .total_producers
+        .unwrap_or(destinations * load.producers);
+    Some(rate * producers as f64)
+}
+
+/// The rate that is to be tried next; `None` where the search has ended.
+#[must_use]
+pub fn next_rate(of: &LimitTrials) -> Option<f64> {
+    if of.untold().is_some() {
+        return None;
+    }
+    match step(of, search(&of.plan)) {
+        LimitStep::Try(rate) => Some(rate),
+        LimitStep::Found(_) => None,
+    }
+}
+
+/// What the trials say so far.
+#[must_use]
+pub fn found_limit(of: &LimitTrials) -> FoundLimit {
+    let ended = LimitSearch {
+        most_trials: 0,
+        ..search(&of.plan)
+    };
+    match step(of, ended) {
+        LimitStep::Try(_) => FoundLimit::default(),
+        LimitStep::Found(it) => FoundLimit {
+            low: it.low,
+            high: it.high,
+            unclear: it.unclear,
+            confirmed: it.is_confirmed,
+        },
+    }
+}
+
+/// A rate with room to spare, a third of the limit, and one near it that still holds, four fifths of it. None where no rate was too
+/// high: who knows where the limit lies.
+#[must_use]
+pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
+    let parts = |low: f64| [("calm", low / 3.0), ("busy", low * 0.8)];
+    let rounded = |of: [(&'static str, f64); 2]| of.map(|(name, rate)| (name, round_rate(rate)));
+    let low = found.low.filter(|_| found.high.is_some());
+    low.map(parts).map(rounded)
+}
+
+fn step(of: &LimitTrials, search: LimitSearch) -> LimitStep {
+    let outcome = |of| match of {
+        LimitOutcome::Held => TrialOutcome::Held,
+        LimitOutcome::Missed => TrialOutcome::Missed,
+        LimitOutcome::Unclear => TrialOutcome::Unclear,
+    };
+    let trials = of.trials.iter().map(|it| (it.rate, outcome(it.outcome)));
+    limit_step(&search, &trials.collect::<Vec<_>>())
+}
+
+const fn search(plan: &LimitPlan) -> LimitSearch {
+    LimitSearch {
+        first: plan.first,
+        least: plan.least,
+        most: plan.most,
+        precision: plan.precision,
+        confirmations: plan.confirmations as usize,
+        most_trials: plan.most_trials as usize,
+    }
+}
+
+/// What a complete run at a rate says of it.
+#[must_use]
+pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
+    let trial = LimitTrial {
+        id: record.id.clone(),
+        rate,
+        ..LimitTrial::default()
+    };
+    let Some(summary) = &record.summary else {
+        return LimitTrial {
+            why: vec!["the run has no summary".to_owned()],
+            ..trial
+        };
+    };
+    let (latency_name, latency) = shown_latency(summary);
+    let verdict = summary.verdict.clone().unwrap_or_default();
+    let limited_by = verdict.limited_by;
+    let mut warnings = summary.warnings.iter();
+    // Consumers at a pace that was asked for are slow on any machine.
+    let is_paced = verdict.cause == Some(Cause::ConsumersSlow);
+    let is_other = is_disturbed(summary) && !is_paced || warnings.any(is_not_as_planned);
+    let why = shortcomings(summary, limited_by);
+    LimitTrial {
+        outcome: outcome(&why, &verdict, is_other),
+        why,
+        sent: summary.sent.rate,
+        received: summary.received.rate,
+        latency_name,
+        latency,
+        broker_cores: summary.cpu_cores.broker,
+        limited_by,
+        slos: summary.requirements.clone(),
+        cautions: cautions(summary),
+        ..trial
+    }
+}
+
+/// The warnings that put its numbers in doubt, but for what any rate beyond the limit brings.
+fn cautions(summary: &RunSummary) -> Vec<Warning> {
+    let of_limit = |code| {
+        use WarningCode::{
+            ConnectionBlocked, GeneratorLate, MessagesOutstanding, NotSteadyState, RateNotAchieved,
+        };
+        matches!(
+            code,
+            RateNotAchieved
+                | GeneratorLate
+                | NotSteadyState
+                | MessagesOutstanding
+                | ConnectionBlocked
+        )
+    };
+    let warnings = summary.warnings.iter();
+    let kept = warnings.filter(|it| it.tier != Tier::Note && !of_limit(it.code));
+    let kept = kept.map(|it| Warning {
+        values: std::collections::BTreeMap::new(),
+        ..it.clone()
+    });
+    kept.collect()
+}
+
+/// Whether a warning says that the run was another one than the experiment describes.
+fn is_not_as_planned(warning: &Warning) -> bool {
+    warning.code == WarningCode::FaultsMissed && warning.tier == Tier::Invalid
+}
+
+/// What a warning says that leaves no rate of a run to be called one that holds.
+fn broken(warning: &Warning) -> Option<&'static str> {
+    // A saturated generator says nothing of the rate.
+    let is_of_rate = warning.code != WarningCode::GeneratorSaturated;
+    why_invalid(warning).filter(|_| is_of_rate)
+}
+
+/// What missed although the generator was what limited the run, others had the machine, or it was `another` run than was planned, says
+/// nothing of the broker.
+fn outcome(why: &[String], verdict: &Verdict, another: bool) -> LimitOutcome {
+    match verdict.limited_by {
+        _ if why.is_empty() => LimitOutcome::Held,
+        LimitedBy::Generator => LimitOutcome::Unclear,
+        _ if another => LimitOutcome::Unclear,
+        _ => LimitOutcome::Missed,
+    }
+}
+
+/// Why a rate did not hold. Random arrivals are fewer by chance: whether the rate was met, the verdict says.
+fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
+    let mut why = Vec::new();
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let achieved = summary.requested.as_ref().and_then(|it| it.achieved);
+    let is_met = limited_by == LimitedBy::Schedule;
+    if let Some(achieved) = achieved.filter(|it| *it < ACHIEVED && !is_met) {
+        why.push(format!("{} of the rate was sent", percent(achieved)));
+    }
+    let expected = expected_rate(summary).filter(|it| *it > 0.0);
+    let received = expected.map(|expected| summary.received.rate / expected);
+    if let Some(received) = received.filter(|it| *it < ACHIEVED) {
+        why.push(format!(
+            "the backlog grew: {} of what was sent was received",
+            percent(received)
+        ));
+    }
+    let broken = summary.warnings.iter().filter_map(broken);
+    why.extend(broken.map(str::to_owned));
+    let missed = |it: &&RequirementOutcome| it.met != Some(true);
+    for slo in summary.requirements.iter().filter(missed) {
+        why.push(match (&slo.why, slo.met) {
+            (Some(why), None) => format!("{} cannot be told: {why}", slo.that),
+            _ => format!("missed {}", slo.that),
+        });
+    }
+    why
+}
+
+/// Deliveries per second that what was sent should lead to; `None` where nobody receives. Where an exchange decides how many
+/// a message has, the whole run tells: it ends when all is delivered, or says what is not.
+fn expected_rate(summary: &RunSummary) -> Option<f64> {
+    let facts = summary.verdict.as_ref().map(|it| &it.facts);
+    let known = facts.and_then(|it| it.expected_rate);
+    let (sent, received) = (summary.sent.total, summary.received.total);
+    let outstanding = summary.ledger.as_ref().map_or(0, |it| it.outstanding);
+    let each = (received.saturating_add(outstanding)) as f64 / sent.max(1) as f64;
+    known.or_else(|| (received > 0).then_some(each * summary.sent.rate))
+}
+
+/// The latency that stands for the run: the one that is asked for first, else that of the deliveries, else that of the answers.
+fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
+    // Also one without a value: in the next trial it has some, and trials are compared.
+    let all = summary
+        .latency
+        .iter()
+        .map(|(metric, it)| (metric.name(), it));
+    let filled: Vec<(&str, &LatencySummary)> = all.collect();
+    let asked = |name: &str| {
+        let name = archive::plain_name(name);
+        let that = |it: &RequirementOutcome| archive::plain_name(&it.that).starts_with(&name);
+        summary.requirements.iter().any(that)
+    };
+    let first = filled.iter().find(|(name, _)| asked(name));
+    let received = summary.received.total > 0;
+    let end_to_end = || filled.iter().find(|it| received && it.0 == "end-to-end");
+    let chosen = first.or_else(end_to_end).or_else(|| filled.first());
+    match chosen {
+        Some((name, latency)) => {
+            let latency = Some((*latency).clone()).filter(|it| it.count > 0);
+            ((*name).to_owned(), latency)
+        }
+        None => (String::new(), None),
+    }
+}
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+mod tests;

@@ -1,0 +1,268 @@
+//! Throughput against the number of clients: which number is run next, what a run says of it, and the law that all follow.
+
+use archive::{LimitedBy, RunRecord, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
+use compare::{Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability};
+use measure::Problem;
+
+use experiment::{Experiment, ExperimentError};
+
+/// Keys whose last part is one of these count clients.
+const COUNTED: [&str; 6] = [
+    "producers",
+    "consumers",
+    "total-producers",
+    "total-consumers",
+    "producer-connections",
+    "consumer-connections",
+];
+
+/// The plan of runs with these numbers of clients, `KEY=1,2,4,8`.
+///
+/// # Errors
+/// Where it names no key that counts clients, or fewer than four numbers.
+pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
+    let example = "write --scale load.0.producers=1,2,4,8";
+    let problem = |cause: String, help: &str| Problem::new(cause, given, help);
+    let Some((key, numbers)) = given.split_once('=') else {
+        return Err(problem(
+            "--scale has no numbers of clients".to_owned(),
+            example,
+        ));
+    };
+    let key = key.trim();
+    let last = key.rsplit('.').next().unwrap_or_default();
+    if !COUNTED.contains(&last) {
+        let cause = format!("--scale {key}: it does not count clients");
+        return Err(problem(
+            cause,
+            &format!("vary one of {}", COUNTED.join(", ")),
+        ));
+    }
+    let mut values = Vec::new();
+    for number in numbers.split(',') {
+        let value = number
+            .trim()
+            .parse::<u32>()
+            .ok()
+            .filter(|it| (1..=100_000).contains(it));
+        values.push(value.ok_or_else(|| {
+            problem(
+                format!("--scale {key}: {:?} is no number of clients", number.trim()),
+                example,
+            )
+        })?);
+    }
+    values.sort_unstable();
+    values.dedup();
+    if !(LEAST_CLIENT_COUNTS..=ScaleRuns::MOST_VALUES).contains(&values.len()) {
+        return Err(problem(
+            format!(
+                "--scale {key}: it takes {LEAST_CLIENT_COUNTS} to {} different numbers",
+                ScaleRuns::MOST_VALUES
+            ),
+            "three parameters are fitted, so that fewer say nothing; give more, such as 1,2,4,8,16",
+        ));
+    }
+    Ok(ScaleRuns {
+        key: key.to_owned(),
+        values,
+        repeats,
+        ..ScaleRuns::default()
+    })
+}
+
+/// The experiment with so many clients, each as fast as it goes.
+///
+/// # Errors
+/// Where the key is none of the experiment.
+pub fn at_scale(
+    experiment: &Experiment,
+    key: &str,
+    clients: u32,
+) -> Result<Experiment, ExperimentError> {
+    let mut scaled = experiment.clone();
+    scaled.set(&format!("{key}={clients}"))?;
+    for load in scaled.load.iter_mut().filter(|it| it.has_producers()) {
+        load.rate = None;
+        load.schedule = None;
+        load.rate_per_producer = false;
+    }
+    Ok(scaled)
+}
+
+/// The number of clients that is run next: all numbers in turn, every second time the other way round, so that what drifts
+/// meanwhile hits small and large numbers alike. `None` where all were made.
+#[must_use]
+pub fn next_scale(of: &ScaleRuns) -> Option<u32> {
+    let made = |value: u32| of.runs.iter().filter(|it| it.clients == value).count();
+    let least = of.values.iter().map(|it| made(*it)).min()?;
+    if least >= of.repeats as usize {
+        return None;
+    }
+    let mut lacking = of.values.iter().copied().filter(|it| made(*it) == least);
+    match least % 2 {
+        0 => lacking.next(),
+        _ => lacking.next_back(),
+    }
+}
+
+/// What a complete run with so many clients says.
+#[must_use]
+pub fn scale_run(clients: u32, record: &RunRecord) -> ScaleRun {
+    let summary = record.summary.as_ref();
+    let throughput = summary.map_or(0.0, |it| match it.received.total {
+        0 if it.completed.total > 0 => it.completed.rate,
+        0 => it.sent.rate,
+        _ => it.received.rate,
+    });
+    let verdict = summary.and_then(|it| it.verdict.as_ref());
+    ScaleRun {
+        id: record.id.clone(),
+        clients,
+        throughput,
+        broker_cores: summary.and_then(|it| it.cpu_cores.broker),
+        limited_by: verdict.map(|it| it.limited_by).unwrap_or_default(),
+    }
+}
+
+/// The law that the runs follow; `None` where there are too few numbers of clients.
+#[must_use]
+pub fn scale_law(of: &ScaleRuns) -> Option<ScaleLaw> {
+    let points: Vec<ScalePoint> = of
+        .runs
+        .iter()
+        .map(|it| ScalePoint {
+            clients: it.clients.into(),
+            throughput: it.throughput,
+        })
+        .collect();
+    let found = scalability(&points)?;
+    let estimate = |it: Estimate| ScaleEstimate {
+        value: it.value,
+        interval: it.interval,
+    };
+    let peak = told_peak(of, &found);
+    Some(ScaleLaw {
+        alone: estimate(found.alone),
+        contention: estimate(found.contention),
+        coherence: estimate(found.coherence),
+        peak: peak.ok(),
+        no_peak: peak.err(),
+        r_squared: found.r_squared,
+        worst_residual: found.worst_residual,
+    })
+}
+
+/// The number of clients with the highest throughput of the broker; else why that is not told.
+fn told_peak(of: &ScaleRuns, found: &Scalability) -> Result<f64, ScaleDoubt> {
+    if let Some(from) = generator_from(of) {
+        return Err(ScaleDoubt::Generator(from));
+    }
+    let most = of.runs.iter().map(|it| it.clients).max().unwrap_or(1);
+    found.told_peak(most.into()).map_err(|why| match why {
+        NoPeak::PoorFit => ScaleDoubt::PoorFit,
+        NoPeak::NeverFalls => ScaleDoubt::NeverFalls,
+        NoPeak::NotProven => ScaleDoubt::NotProven,
+        NoPeak::FarBeyond => ScaleDoubt::FarBeyond,
+    })
+}
+
+/// The smallest number of clients of whose runs the generator limited more than half.
+fn generator_from(of: &ScaleRuns) -> Option<u32> {
+    of.values.iter().copied().find(|value| {
+        let own = of.runs.iter().filter(|it| it.clients == *value);
+        let limited = own
+            .clone()
+            .filter(|it| it.limited_by == LimitedBy::Generator);
+        2 * limited.count() > own.count()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_run_in_turns_there_and_back() {
+        let mut of = scale_plan("load.0.producers=8, 1,2,4,2", 2).unwrap();
+        assert_eq!(of.values, [1, 2, 4, 8]);
+        assert_eq!(of.noun(), "producers");
+        let mut made = Vec::new();
+        while let Some(clients) = next_scale(&of) {
+            made.push(clients);
+            of.runs.push(ScaleRun {
+                clients,
+                throughput: 100.0 * f64::from(clients),
+                ..ScaleRun::default()
+            });
+            assert!(made.len() < 20);
+        }
+        assert_eq!(made, [1, 2, 4, 8, 8, 4, 2, 1]);
+        let law = scale_law(&of).unwrap();
+        assert!(
+            (law.alone.value - 100.0).abs() < 1e-6 && law.peak.is_none(),
+            "{law:?}"
+        );
+        assert_eq!(law.no_peak, Some(ScaleDoubt::NeverFalls));
+    }
+
+    #[test]
+    fn the_curve_of_a_generator_has_no_peak_of_the_broker() {
+        let mut of = scale_plan("load.0.producers=1,2,4,8,16", 2).unwrap();
+        // X(N) = 1000 N / (1 + 0.05 (N-1) + 0.01 N (N-1)): the peak is at 9.7.
+        for clients in [1, 2, 4, 8, 16, 16, 8, 4, 2, 1] {
+            let n = f64::from(clients);
+            let below = 1.0 + 0.05 * (n - 1.0) + 0.01 * n * (n - 1.0);
+            of.runs.push(ScaleRun {
+                clients,
+                throughput: 1_000.0 * n / below + f64::from(clients % 3),
+                ..ScaleRun::default()
+            });
+        }
+        let law = scale_law(&of).unwrap();
+        assert!(
+            law.peak.is_some_and(|it| (it - 9.75).abs() < 0.1),
+            "{law:?}"
+        );
+        assert_eq!(law.no_peak, None);
+        let limit = |of: &mut ScaleRuns, clients: u32, most: usize| {
+            let own = of.runs.iter_mut().filter(|it| it.clients == clients);
+            own.take(most)
+                .for_each(|it| it.limited_by = LimitedBy::Generator);
+        };
+        // One of two runs is not most of them.
+        limit(&mut of, 4, 1);
+        assert_eq!(scale_law(&of).unwrap().no_peak, None);
+        limit(&mut of, 8, 2);
+        limit(&mut of, 16, 2);
+        let law = scale_law(&of).unwrap();
+        assert_eq!(
+            (law.peak, law.no_peak),
+            (None, Some(ScaleDoubt::Generator(8)))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_fitted_is_refused() {
+        for (given, part) in [
+            ("load.0.producers", "no numbers"),
+            ("load.0.producers=1,2,4", "4 to 50"),
+            ("load.0.producers=1,1,2,2,4", "4 to 50"),
+            ("load.0.producers=1,2,4,0", "no number of clients"),
+            ("load.0.producers=1,2,4,x", "no number of clients"),
+            ("load.0.rate=1,2,3,4", "does not count clients"),
+        ] {
+            let problem = scale_plan(given, 1).unwrap_err();
+            assert!(problem.cause.contains(part), "{given}: {}", problem.cause);
+        }
+    }
+
+    #[test]
+    fn groups_are_unthrottled_and_have_the_number_of_clients() {
+        let experiment = Experiment::built_in("demo").unwrap();
+        let scaled = at_scale(&experiment, "load.0.producers", 7).unwrap();
+        assert_eq!(scaled.load[0].producers, 7);
+        assert!(scaled.load.iter().all(|it| it.rate.is_none()));
+        assert!(at_scale(&experiment, "load.9.producers", 7).is_err());
+    }
+}

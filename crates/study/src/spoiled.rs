@@ -1,0 +1,158 @@
+//! Runs that do not count, by what spoiled them: what a side did itself is evidence, what others did to the machine is not.
+
+use archive::{
+    Cause, ComparedFigure, FailedBy, QuantityUnit, RunRecord, RunState, RunSummary, RunsCounted,
+    Tier, Warning, WarningCode,
+};
+use compare::{fisher, least_fisher};
+
+use crate::figures::Undecided;
+use session::{FULL, OTHERS};
+
+/// What spoiled a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SpoiledBy {
+    /// The side itself: its broker went, or the run broke off.
+    Side,
+    /// The generator had nothing left: the side may be too fast for it, or leave it too little.
+    Generator,
+}
+
+/// Whether others had the machine's cores while a run was made: the hypervisor, or other programs. Neither side causes that.
+pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
+    let mut warnings = summary.warnings.iter();
+    let took = |it: &Warning| {
+        let is_others = it.code == WarningCode::TooFewCores && it.number("other_cores") > 0.0;
+        it.code == WarningCode::CpuSteal || is_others
+    };
+    let verdict = summary.verdict.as_ref();
+    let cause = verdict.and_then(|it| it.cause.as_ref());
+    let is_cause = matches!(
+        cause,
+        Some(Cause::OthersFillMachine | Cause::GeneratorLacksCores { others: Some(_) })
+    );
+    // Also where the run reached what was asked of it: what it cost was measured beside them.
+    let fill = verdict.is_some_and(|it| {
+        let used = it.facts.other_cores();
+        used.is_some_and(|used| used >= OTHERS) && it.facts.idle.is_some_and(|idle| idle < FULL)
+    });
+    warnings.any(took) || is_cause || fill
+}
+
+/// The tier of a warning where runs are compared. A debug build of bellows spoils what is said of a run alone; sides that both
+/// have it can be compared. Messages that were lost are a figure of their own then, and may be what one side does worse.
+pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
+    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
+    let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
+    match warning.code {
+        WarningCode::DebugBuild => Tier::Caution,
+        WarningCode::MessagesLost if is_counted => Tier::Caution,
+        _ => warning.tier,
+    }
+}
+
+/// What a warning says that takes a run's numbers away; `None` of those that do not.
+pub(crate) fn why_invalid(warning: &Warning) -> Option<&'static str> {
+    if warning.tier != Tier::Invalid {
+        return None;
+    }
+    Some(match warning.code {
+        WarningCode::MessagesLost => "messages were lost, duplicated or damaged",
+        WarningCode::BrokerGone => "connections were lost for good",
+        WarningCode::NodeGone => "a node was gone at the end",
+        WarningCode::FaultsMissed => "faults were not made as planned",
+        WarningCode::GeneratorSaturated => "the generator was saturated",
+        _ => return None,
+    })
+}
+
+/// Why a run does not count, in a few words; `None` where it does.
+pub(crate) fn spoiled(record: &RunRecord) -> Option<String> {
+    match (record.state, record.failed_by) {
+        (RunState::Complete, _) if record.summary.is_some() => {}
+        (RunState::Failed, Some(FailedBy::Generator)) => {
+            return Some("failed through the generator or its machine".to_owned());
+        }
+        (state, _) => return Some(state.as_str().to_owned()),
+    }
+    let mut why: Vec<_> = invalid(record).map(why_invalid).collect();
+    // A reason that has words stands for one that has none.
+    why.sort_by_key(Option::is_none);
+    why.first().map(|why| match why {
+        Some(why) => format!("invalid: {why}"),
+        None => "invalid".to_owned(),
+    })
+}
+
+/// The warnings that take a run's numbers away.
+fn invalid(record: &RunRecord) -> impl Iterator<Item = &Warning> + Clone {
+    let all = record.summary.iter().flat_map(|it| &it.warnings);
+    all.filter(|it| compared_tier(record, it) == Tier::Invalid)
+}
+
+/// What spoiled a run, where that is evidence; `None` where it counts, or neither side is to blame.
+pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
+    if record.state == RunState::Failed {
+        let is_own = record.failed_by == Some(FailedBy::Side);
+        return is_own.then_some(SpoiledBy::Side);
+    }
+    let summary = record.summary.as_ref()?;
+    let warnings = || invalid(record).map(|it| it.code);
+    let is_broken = |code| {
+        use WarningCode::{BrokerGone, MessagesLost, NodeGone};
+        matches!(code, BrokerGone | MessagesLost | NodeGone)
+    };
+    if warnings().any(is_broken) {
+        return Some(SpoiledBy::Side);
+    }
+    let is_full = warnings().any(|code| code == WarningCode::GeneratorSaturated);
+    (is_full && !is_disturbed(summary)).then_some(SpoiledBy::Generator)
+}
+
+/// Whether a run is known to have gone well or badly: of one that somebody stopped nobody knows, unless it had gone badly before.
+fn tells(record: &RunRecord) -> bool {
+    let has_ended = matches!(record.state, RunState::Complete | RunState::Failed);
+    has_ended || spoiled_by(record).is_some()
+}
+
+/// The figures that count runs which do not count, of all that came to an end: those that a side spoiled itself, tested by Fisher's exact test,
+/// and those in which the generator was the limit, of which nobody knows for whom that speaks. None where there is no such run.
+pub(crate) fn spoiled_runs(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Undecided> {
+    let kinds = [
+        (SpoiledBy::Side, RunsCounted::INVALID),
+        (SpoiledBy::Generator, RunsCounted::GENERATOR),
+    ];
+    let figures = kinds.into_iter().filter_map(|(by, name)| {
+        let count = |side: &[&RunRecord]| {
+            let of = side.iter().filter(|it| spoiled_by(it) == Some(by));
+            (of.count(), side.iter().filter(|it| tells(it)).count())
+        };
+        let runs = RunsCounted {
+            a: count(a),
+            b: count(b),
+        };
+        if runs.a.0 + runs.b.0 == 0 {
+            return None;
+        }
+        let p = fisher(runs.a, runs.b);
+        let share = |(some, all): (usize, usize)| some as f64 / all.max(1) as f64;
+        let figure = ComparedFigure {
+            name: name.to_owned(),
+            unit: QuantityUnit::Count,
+            means: (runs.a.0 as f64, runs.b.0 as f64),
+            p,
+            corrected_p: p,
+            of_runs: Some(runs),
+            ..ComparedFigure::default()
+        };
+        Some(match by {
+            SpoiledBy::Side => {
+                let change = share(runs.b) - share(runs.a);
+                let least = least_fisher(runs.a, runs.b);
+                Undecided::separated(figure, p, least, change.signum())
+            }
+            SpoiledBy::Generator => Undecided::open(figure),
+        })
+    });
+    figures.collect()
+}

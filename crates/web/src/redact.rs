@@ -1,0 +1,727 @@
+//! Secrets never reach the archive, a terminal or a log.
+//!
+//! What an experiment consists of is typed: its own JSON and [`assignment`] know for each key
+//! whether it is a secret, an address, or a table of names that only their owner knows. Where nothing but text is
+//! left (the label of an event, a name of a variable), a pattern decides, and in doubt it hides.
+
+mod options;
+mod shell;
+
+use std::cell::RefCell;
+
+use load::Endpoint;
+
+use options::{Behind, Options, is_program};
+
+/// What stands where a secret stood.
+pub const BLOT: &str = "***";
+/// Tables of an experiment, which paths of its keys begin with.
+const TABLES: [&str; 8] = [
+    "broker", "load", "phases", "profile", "probe", "scrape", "trace", "fault",
+];
+
+/// Parts of names whose values are secrets.
+const SECRET_NAMES: [&str; 10] = [
+    "authorization",
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "cookie",
+    "credential",
+    "assertion",
+    "bearer",
+    "jwt",
+];
+
+/// Keys that are secrets, whatever their words are parted by.
+const SECRET_KEYS: [&str; 6] = [
+    "apikey",
+    "accesskey",
+    "accountkey",
+    "encryptionkey",
+    "privatekey",
+    "signingkey",
+];
+
+/// Variables of RabbitMQ, Erlang and the system, whose values are shown unless their names speak of secrets.
+const KNOWN_VARIABLES: [&str; 9] = [
+    "RABBITMQ_",
+    "ERL_",
+    "ERTS_",
+    "LANG",
+    "LC_",
+    "TZ",
+    "PATH",
+    "HOME",
+    "USER",
+];
+
+/// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them.
+const PUBLIC_BROKER_KEYS: [&str; 23] = [
+    "node",
+    "nodes",
+    "kind",
+    "root",
+    "plugins",
+    "schedulers",
+    "tls",
+    "allocation",
+    "heartbeat",
+    "frame-max",
+    "send-buffer",
+    "receive-buffer",
+    "nagle",
+    "user",
+    "management-user",
+    "ca",
+    "cert",
+    "key",
+    "sni",
+    "insecure",
+    "auth",
+    "pid",
+    "oauth2.client-id",
+];
+
+/// Units behind numbers.
+const UNITS: [&str; 17] = [
+    "%", "B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "ms", "s", "m", "min", "h",
+    "d",
+];
+
+/// Tables of a load whose keys somebody else chose.
+const ARGUMENTS: [&str; 3] = ["headers", "arguments", "consumer-arguments"];
+
+/// PerfTest's short option for a client's secret, which its value may follow at once.
+const PERF_TESTS: &str = "o2sec";
+
+/// What stands for a login, and for an address, in what bellows itself says of URLs.
+const EXAMPLE_LOGIN: (&str, &str) = ("USER", "PASSWORD");
+const EXAMPLE_ADDRESS: (&str, &str) = ("HOST", "PORT");
+
+/// Whether a key, option or variable of this name holds a secret.
+pub fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let joined = name.replace(['-', '.', '_'], "");
+    SECRET_NAMES.iter().any(|part| name.contains(part))
+        || SECRET_KEYS.iter().any(|part| joined.contains(part))
+}
+
+/// The same for names that somebody else chose: a key is one more thing that may be secret, unless messages are routed
+/// by it.
+fn may_be_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    is_secret(&name) || name.ends_with("key") && !name.ends_with("routing-key")
+}
+
+/// Schemes of an authorization, in small letters; what follows one of them logs in.
+const SCHEMES: [&str; 16] = [
+    "apikey",
+    "api-key",
+    "basic",
+    "bearer",
+    "concealed",
+    "digest",
+    "dpop",
+    "gnap",
+    "hawk",
+    "hoba",
+    "mutual",
+    "negotiate",
+    "ntlm",
+    "oauth",
+    "token",
+    "vapid",
+];
+
+/// Whether a value that clients or a queue have is a secret by its form: credentials behind their scheme, a JSON web token, signed (three
+/// parts) or encrypted (five), a key in PEM.
+fn is_credential(value: &str) -> bool {
+    let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+    let (scheme, rest) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
+    let scheme = scheme.to_lowercase();
+    // `AWS4-HMAC-SHA256`, `SCRAM-SHA-256`, `SharedAccessSignature`.
+    let parts = ["hmac", "scram", "signature", "sharedkey"];
+    let is_scheme =
+        SCHEMES.contains(&scheme.as_str()) || parts.iter().any(|it| scheme.contains(it));
+    let is_token =
+        |word: &str| word.starts_with("eyJ") && [2, 4].contains(&word.matches('.').count());
+    let of_word =
+        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ':' | ',' | '[' | '{');
+    !rest.trim().is_empty() && is_scheme
+        || value.split(of_word).any(is_token)
+        || value.contains("PRIVATE KEY")
+}
+
+/// Parts of names of headers and arguments that what logs in, or stands for a login, is called by; and words of them.
+const LOGIN_NAMES: [&str; 5] = ["auth", "signature", "session", "csrf", "xsrf"];
+const LOGIN_WORDS: [&str; 5] = ["otp", "sas", "sid", "sig", "key"];
+
+/// Whether a header or an argument of this name may hold a secret.
+fn is_of_login(key: &str) -> bool {
+    let key = key.to_lowercase();
+    let mut words = key.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_routing = key.ends_with("routing-key");
+    LOGIN_NAMES.iter().any(|it| key.contains(it))
+        || !is_routing && words.any(|word| LOGIN_WORDS.contains(&word))
+        || may_be_secret(&key)
+}
+
+/// Whether a word is a header as programs are given them, `X-Signature: VALUE`, that may log in.
+fn is_login_header(word: &str, mark: &str) -> bool {
+    let header = word.split_once(mark);
+    header.is_some_and(|(key, value)| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        key.chars().all(is_name) && (is_of_login(key) || is_credential(value))
+    })
+}
+
+/// Whether a table, as TOML or JSON, has a key or a value within that may be a secret, at any depth.
+fn holds_secret(table: &str) -> bool {
+    let marks = |c: char| matches!(c, '{' | '}' | '[' | ']' | ',' | '"' | '\'' | '\n' | ' ');
+    let pairs = table
+        .split(['=', ':', ';'])
+        .map(|it| it.trim_end_matches(marks));
+    let mut keys = pairs.map(|it| it.rsplit(marks).next().unwrap_or(it));
+    let mut values = table.split(['{', '}', '[', ']', ',', '=', ':']);
+    is_secret(table) || keys.any(is_of_login) || values.any(is_credential) || is_credential(table)
+}
+
+/// The value of a setting of the broker, hidden where the key may hold a secret.
+pub fn value(key: &str, value: &str) -> String {
+    if may_be_secret(key) {
+        BLOT.to_owned()
+    } else {
+        text(value)
+    }
+}
+
+/// The value of a header of messages, or of an argument of a queue or subscription, hidden where its key or its form may be a
+/// secret's.
+#[must_use]
+pub fn argument(key: &str, given: &str) -> String {
+    let within = is_table(given) && holds_secret(given);
+    match is_of_login(key) || within || is_credential(given) {
+        true => BLOT.to_owned(),
+        false => value(key, given),
+    }
+}
+
+/// `KEY=VALUE,KEY=VALUE` of headers or arguments, each as [`argument`].
+#[must_use]
+pub fn arguments(given: &str) -> String {
+    let mut is_hidden = false;
+    let shown = |pair: &str| {
+        let shown = match pair.split_once('=') {
+            Some((key, value)) => format!("{key}={}", argument(key.trim(), value)),
+            // A value with a comma goes on.
+            None if is_hidden || holds_secret(pair) => BLOT.to_owned(),
+            None => pair.to_owned(),
+        };
+        is_hidden = shown != pair;
+        shown
+    };
+    given.split(',').map(shown).collect::<Vec<_>>().join(",")
+}
+
+/// The value of a variable, hidden unless the name is known and speaks of no secret.
+pub fn variable(name: &str, value: &str) -> String {
+    let known = KNOWN_VARIABLES.iter().any(|known| name.starts_with(known));
+    if known && !may_be_secret(name) {
+        words(&[value.to_owned()]).concat()
+    } else {
+        BLOT.to_owned()
+    }
+}
+
+/// A URL as far as it certainly holds no secret: without login, query and fragment, and hidden as a whole where it
+/// cannot be taken apart. Of a broker's URL the user is left.
+#[must_use]
+pub fn url(url: &str) -> String {
+    if let Ok(endpoint) = url.parse::<Endpoint>() {
+        return endpoint.to_string();
+    }
+    public_url(url)
+        .or_else(|| is_address(url).then(|| url.to_owned()))
+        .unwrap_or_else(|| BLOT.to_owned())
+}
+
+/// Whether a text without a scheme is a host, its port, and perhaps a path, as in `localhost:9418/metrics`.
+fn is_address(text: &str) -> bool {
+    let (authority, path) = text.split_once('/').unwrap_or((text, ""));
+    let is_plain = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/'))
+    };
+    authority.split_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && is_plain(host) && is_plain(path) && port.parse::<u16>().is_ok()
+    })
+}
+
+fn public_url(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let (login, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => ("***@", rest),
+        None => ("", rest),
+    };
+    let place = rest.split(['?', '#']).next()?;
+    let query = if place.len() < rest.len() { "?***" } else { "" };
+    let authority = place.split('/').next()?;
+    let port_follows = |(_, port): (&str, &str)| port.chars().all(|c| c.is_ascii_digit());
+    let is_plain = authority.starts_with('[') || authority.split_once(':').is_none_or(port_follows);
+    let is_url = scheme.chars().all(is_scheme) && !authority.is_empty() && is_plain;
+    is_url.then(|| format!("{scheme}://{login}{place}{query}"))
+}
+
+/// A change `PATH=VALUE` of an experiment, its value hidden unless the path is known to hold no secret.
+#[must_use]
+pub fn assignment(given: &str) -> String {
+    let Some((path, value)) = given.split_once('=') else {
+        // A path without a value, or a piece of a value: nobody knows, unless it begins as a path does.
+        let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let is_path = TABLES.iter().any(|table| {
+            let rest = given.strip_prefix(table);
+            rest.is_some_and(|it| it.starts_with('.')) && given.chars().all(is_key)
+        });
+        return if is_path { given } else { BLOT }.to_owned();
+    };
+    let path = path.trim();
+    if !path
+        .chars()
+        .all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))
+    {
+        return BLOT.to_owned();
+    }
+    format!("{path}={}", assigned(path, value))
+}
+
+fn assigned(path: &str, given: &str) -> String {
+    let parts: Vec<&str> = path.split('.').collect();
+    let hidden = || BLOT.to_owned();
+    match parts.as_slice() {
+        // A path of the broker's own pages.
+        ["scrape" | "probe", _, "url"]
+            if given.trim().trim_matches(['"', '\'']).starts_with('/') =>
+        {
+            text(given)
+        }
+        [.., "url"] | ["broker", "oauth2", "uri"] | ["broker", "management"] => {
+            url(given.trim().trim_matches(['"', '\'']))
+        }
+        ["broker", "config", key @ ..] if !key.is_empty() => value(&key.join("."), given),
+        ["broker", "env", name] => variable(name, given),
+        ["broker", key @ ..] if PUBLIC_BROKER_KEYS.contains(&key.join(".").as_str()) => {
+            given.to_owned()
+        }
+        ["broker", _] if !may_be_secret(path) && is_quantity(given) => given.to_owned(),
+        ["broker", ..] => hidden(),
+        // What a probe sends with each request may log in.
+        ["probe", ..] if parts.contains(&"headers") || given.contains("headers") => hidden(),
+        ["load" | "prepare", _, table, key @ ..] if ARGUMENTS.contains(table) => {
+            match key.is_empty() {
+                true => hidden(),
+                false => argument(&key.join("."), given),
+            }
+        }
+        ["load" | "prepare", .., "command"] if !is_public_command(given) => hidden(),
+        ["load" | "prepare", .., "command"] => text(given),
+        ["load" | "prepare", ..] if is_table(given) && holds_others(given) => hidden(),
+        // A whole table may hold a URL.
+        _ if is_secret(path) || given.contains("url") => hidden(),
+        _ => text(given),
+    }
+}
+
+/// Whether a value is a number with a unit, or a choice, as no secret is: `512MiB`, `30s`, `true`.
+fn is_quantity(given: &str) -> bool {
+    let given = given.trim().trim_matches(['"', '\'']);
+    let unit = given.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '_'));
+    let has_number = given.starts_with(|c: char| c.is_ascii_digit());
+    let is_unit = UNITS.contains(&unit.trim_start());
+    has_number && is_unit || matches!(given, "true" | "false")
+}
+
+/// Whether a value is a table, or a list of some.
+fn is_table(given: &str) -> bool {
+    given.trim_start().starts_with(['{', '['])
+}
+
+/// Whether a table of a load may hold words that somebody else chose.
+fn holds_others(given: &str) -> bool {
+    given.contains("command") || ARGUMENTS.iter().any(|table| given.contains(table))
+}
+
+/// Whether the words of a command can be read, and none of them may be a secret.
+fn is_public_command(given: &str) -> bool {
+    let table = toml::from_str::<toml::Table>(&format!("command = {given}"));
+    let given = table.ok().and_then(|mut it| it.remove("command"));
+    let given = given.and_then(|it| it.try_into::<Vec<String>>().ok());
+    given.is_some_and(|given| words(&given) == given)
+}
+
+/// Any text: passwords in URLs, and values after `password=` and its like, are hidden.
+#[must_use]
+pub fn text(text: &str) -> String {
+    assignments(&urls(text))
+}
+
+/// A command line in which nothing is known but the words: what follows `--password` or `-setcookie` as its own
+/// word is hidden, too, whatever it begins with.
+pub fn words(words: &[String]) -> Vec<String> {
+    words_and_secrets(words).0
+}
+
+/// The same, and what is hidden in them, as the program may repeat it.
+pub fn words_and_secrets(words: &[String]) -> (Vec<String>, Vec<String>) {
+    let hidden = RefCell::default();
+    let place = Place {
+        depth: 0,
+        hidden: &hidden,
+    };
+    let shown = words_within(words, place);
+    (shown, hidden.into_inner())
+}
+
+/// Where a command stands.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    /// So deep within others.
+    depth: usize,
+    /// What is hidden of all of them.
+    hidden: &'a RefCell<Vec<String>>,
+}
+
+impl Place<'_> {
+    fn within(self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            ..self
+        }
+    }
+
+    /// What is shown of a word; what is not is kept.
+    fn keep(self, word: &str, shown: impl FnOnce() -> String) -> String {
+        let known = self.hidden.borrow().len();
+        let shown = shown();
+        // Of commands within the word it is known by now.
+        if shown != word && self.hidden.borrow().len() == known {
+            let hidden = behind_blots(word, &shown);
+            hidden.into_iter().for_each(|it| self.hide(it));
+        }
+        shown
+    }
+
+    fn hide(self, text: &str) {
+        self.hidden.borrow_mut().extend(values(text));
+    }
+}
+
+/// What stands in a word where blots do in what is shown of it.
+fn behind_blots<'a>(word: &'a str, shown: &str) -> Vec<&'a str> {
+    let (first, rest) = shown.split_once(BLOT).unwrap_or((shown, ""));
+    let (middle, last) = rest.rsplit_once(BLOT).unwrap_or(("", rest));
+    let inner = word
+        .strip_prefix(first)
+        .and_then(|it| it.strip_suffix(last));
+    // Quotes that a shell has taken away.
+    let Some(mut inner) = inner else {
+        return vec![word];
+    };
+    let mut hidden = Vec::new();
+    for part in middle.split(BLOT).filter(|it| !it.is_empty()) {
+        let Some((before, after)) = inner.split_once(part) else {
+            break;
+        };
+        hidden.push(before);
+        inner = after;
+    }
+    hidden.push(inner);
+    hidden
+}
+
+/// What of a text that is hidden may be the secret itself: all of it, what stands behind its key or its scheme, and
+/// what is quoted in it.
+fn values(hidden: &str) -> Vec<String> {
+    let marks = |c: char| c.is_whitespace() || ";,{}[]()<>\\".contains(c);
+    let quotes = ['"', '\''];
+    let plain = hidden.trim_matches(marks);
+    let key = plain.split_once([':', '=']);
+    let scheme = plain.rsplit_once(char::is_whitespace);
+    let behind = [key, scheme].into_iter().flatten().map(|it| it.1);
+    let quoted = plain.split(quotes).skip(1).step_by(2);
+    let found = [hidden, plain].into_iter().chain(behind).chain(quoted);
+    let found = found.map(|it| it.trim().trim_matches(quotes).to_owned());
+    found.filter(|it| !it.is_empty()).collect()
+}
+
+/// The same of a command within others.
+fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
+    if compares_secret(words) {
+        let words = words.iter();
+        return words.map(|it| place.keep(it, || compared(it))).collect();
+    }
+    let options = Options::of(words);
+    let mut behind = Behind::Anything;
+    // Behind `--` no word is an option.
+    let mut is_over = false;
+    let mut one = |word: &String| {
+        let now = behind.next();
+        if now == Behind::Script {
+            return shell::script(word, place);
+        }
+        let found = options.find(word);
+        if let Some(shown) = now.shown(word, is_over) {
+            // It may be an option all the same.
+            behind = behind.max(if found.0 == word.len() {
+                found.1
+            } else {
+                Behind::Anything
+            });
+            return shown;
+        }
+        is_over |= word == "--";
+        let (option, value) = word.split_at_checked(found.0).unwrap_or((word, ""));
+        if value.is_empty() || found.1 == Behind::Secrets {
+            behind = behind.max(found.1);
+        }
+        let hidden = found.1.shown(value, is_over);
+        if let Some(shown) = hidden.filter(|_| !value.is_empty()) {
+            return format!("{option}{shown}");
+        }
+        let name = word.trim_start_matches('-');
+        let name = name.split('=').next().unwrap_or(name);
+        if name.starts_with(PERF_TESTS) && name.len() > PERF_TESTS.len() {
+            return format!("-{PERF_TESTS}{BLOT}");
+        }
+        if is_credential(word) || is_login_header(word, ": ") {
+            return BLOT.to_owned();
+        }
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let assigned = word.split_once('=').map(|(key, _)| key);
+        if let Some(key) = assigned.filter(|key| is_secret(key) && key.chars().all(is_name)) {
+            return format!("{key}={BLOT}");
+        }
+        // PerfTest's options may be shortened.
+        let secret = is_secret(name) || name == PERF_TESTS || name.starts_with("oauth2-client-s");
+        if let Some(line) = shell::line(word, secret, place) {
+            return line;
+        }
+        if !secret || behind == Behind::Secrets || is_program(word) {
+            return split_secret(word, place, text).unwrap_or_else(|| text(word));
+        }
+        match assigned {
+            Some(option) => format!("{option}={BLOT}"),
+            None if word.strip_suffix(':').unwrap_or(word).chars().all(is_name) => {
+                behind = Behind::Secret;
+                word.clone()
+            }
+            // A term or an expression that speaks of secrets.
+            None => BLOT.to_owned(),
+        }
+    };
+    let shown = words.iter().map(|word| place.keep(word, || one(word)));
+    shown.collect()
+}
+
+/// Words of commands that compare, or go through values; of these [`COMPARE`] do.
+const OF_TESTS: [&str; 24] = [
+    "=", "==", "!=", "=~", "-eq", "-ne", "in", "[", "]", "[[", "]]", "test", "if", "elif", "while",
+    "until", "then", "do", "for", "case", "esac", "select", "!", "expr",
+];
+const COMPARE: std::ops::Range<usize> = 0..6;
+
+/// Whether a command compares something with a secret, or goes through some: which word holds it, the shell alone knows.
+fn compares_secret(words: &[String]) -> bool {
+    let has = |of: &[&str]| words.iter().any(|word| of.contains(&word.as_str()));
+    let compares = OF_TESTS.get(COMPARE).is_some_and(has);
+    let goes_through = || has(&["in"]) && has(&["for", "case", "select"]);
+    (compares || goes_through()) && words.iter().any(|word| is_secret(word))
+}
+
+fn compared(word: &str) -> String {
+    let is_known = OF_TESTS.contains(&word);
+    if is_known { word } else { BLOT }.to_owned()
+}
+
+/// Where the word ends behind which SQL has a password, `IDENTIFIED BY '...'`.
+fn identified_by(text: &str) -> Option<usize> {
+    const SIGN: &str = "identified";
+    let small = text.to_ascii_lowercase();
+    let mut ends = small.match_indices(SIGN).map(|(at, _)| at + SIGN.len());
+    ends.find(|end| {
+        small
+            .get(*end..)
+            .is_some_and(|it| it.starts_with(char::is_whitespace))
+    })
+}
+
+/// A word without all that stands behind the first key that is a secret's: `{"a":"b=c","password":"d"}`. What stands
+/// before is `shown` by itself.
+fn split_secret(word: &str, place: Place<'_>, shown: impl Fn(&str) -> String) -> Option<String> {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_between = |c: char| c.is_whitespace() || "\"'\\".contains(c);
+    let mut signs = word.match_indices([':', '=']);
+    let key = signs.find(|(at, sign)| {
+        let before = word.get(..*at).unwrap_or_default();
+        let key = before.trim_end_matches(is_between);
+        let rest = key.trim_end_matches(is_name);
+        // What follows a user or a host in an address is known.
+        let is_place = *sign == ":" && (rest.ends_with("//") || rest.ends_with('@'));
+        !is_place && key.strip_prefix(rest).is_some_and(is_secret)
+    });
+    let identified = identified_by(word).map(|at| (at, ""));
+    let (at, sign) = key.into_iter().chain(identified).min()?;
+    let (before, value) = word.split_at(at);
+    let value = value.strip_prefix(sign)?;
+    let sign = if sign.is_empty() { " " } else { sign };
+    place.hide(value);
+    Some(format!("{}{sign}{BLOT}", shown(before)))
+}
+
+/// `amqp://user:secret@host` becomes `amqp://user:***@host`.
+pub fn urls(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        out.push_str(before);
+        // The login ends at the last @ before the next URL: a careless password may hold anything.
+        let end = after.find("://").unwrap_or(after.len());
+        let (span, next) = after.split_at(end);
+        out.push_str(&login(span));
+        rest = next;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What follows a `://`, without the password.
+fn login(span: &str) -> String {
+    let word_end = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
+    // `http://host:15672/api: 500, from rabbit@db`: what is said of an address has no login of it.
+    let (first, rest) = span.split_at(word_end(span));
+    if first.strip_suffix(':').is_some_and(is_server) {
+        return format!("{first}{rest}");
+    }
+    if let Some((login, host)) = span.rsplit_once('@') {
+        return match login.split_once(':') {
+            Some(EXAMPLE_LOGIN) => span.to_owned(),
+            Some((user, _)) if !user.contains(char::is_whitespace) => {
+                format!("{user}:{BLOT}@{host}")
+            }
+            _ => span.to_owned(),
+        };
+    }
+    // Without an @, what follows the colon is a port, or a password whose host is missing.
+    let (word, next) = span.split_at(word_end(span));
+    let authority = word.split(['/', '?', '#']).next().unwrap_or(word);
+    let port = |(host, port): (&str, &str)| {
+        !port.starts_with(|c: char| c.is_ascii_digit())
+            && !host.starts_with('[')
+            && !port.is_empty()
+    };
+    match word.split_once(':') {
+        Some(_) if authority.split_once(':') == Some(EXAMPLE_ADDRESS) => span.to_owned(),
+        Some((host, _)) if authority.split_once(':').is_some_and(port) => {
+            format!("{host}:{BLOT}{next}")
+        }
+        _ => span.to_owned(),
+    }
+}
+
+/// Whether this is host and port, perhaps with a path, without a login.
+fn is_server(word: &str) -> bool {
+    let authority = word.split(['/', '?', '#']).next().unwrap_or(word);
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    !word.contains('@') && port.is_some_and(|port| port.parse::<u16>().is_ok())
+}
+
+/// `broker.password=secret` becomes `broker.password=***`; also inside a URL's query.
+fn assignments(text: &str) -> String {
+    // An argument that is one assignment: its value may hold anything.
+    if let Some((key, _)) = text
+        .split_once('=')
+        .filter(|(key, _)| is_secret(key) && !key.contains("://"))
+    {
+        return format!("{key}={BLOT}");
+    }
+    let mut parts = text.split_inclusive(['?', '&', ' ', ',', ';']);
+    let mut ends_query = false;
+    // A hidden value goes on to its quote's end.
+    let mut quote = None;
+    let one = |part: &str| {
+        let end = part.chars().last();
+        let end = end.filter(|c| matches!(c, '?' | '&' | ' ' | ',' | ';'));
+        let end = end.map_or_else(String::new, String::from);
+        if let Some(open) = quote {
+            quote = quote.filter(|_| !part.contains(open));
+            return if quote.is_none() { end } else { String::new() };
+        }
+        let in_query = std::mem::replace(&mut ends_query, part.ends_with(['?', '&']));
+        let Some((key, value)) = part.split_once('=') else {
+            return part.to_owned();
+        };
+        if !(is_secret(key) || in_query && is_of_login(key)) {
+            return part.to_owned();
+        }
+        let open = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        quote = open.filter(|open| value.matches(*open).count() == 1);
+        let end = if quote.is_none() { end } else { String::new() };
+        format!("{key}={BLOT}{end}")
+    };
+    parts.by_ref().map(one).collect()
+}
+
+/// What a server said, which may repeat what it was sent, without these secrets; also without the beginning of one that it
+/// was cut off within. A few letters say nothing.
+pub fn repeated(said: &str, secrets: impl IntoIterator<Item = String>) -> String {
+    let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
+    // A letter of several bytes that was cut off within is no letter.
+    let said = said.trim_end_matches('\u{fffd}').to_owned();
+    secrets.fold(said, |said, secret| {
+        let said = without(&said, &secret, BLOT);
+        let ends = (SAYS_NOTHING..secret.len()).rev();
+        let mut kept = ends.filter_map(|end| said.strip_suffix(secret.get(..end)?));
+        match kept.next() {
+            Some(kept) => format!("{kept}{BLOT}"),
+            None => said,
+        }
+    })
+}
+
+/// The login of a header `Authorization`, behind its scheme.
+pub fn credentials(authorization: Option<&str>) -> Option<String> {
+    let (_, login) = authorization?.split_once(' ')?;
+    Some(login.to_owned())
+}
+
+/// A text with something else in the place of a secret. One of a few letters stands within figures and other words by
+/// chance: it is looked for where no letter is beside it.
+pub fn without(text: &str, secret: &str, shown: &str) -> String {
+    if secret.len() > SAYS_NOTHING {
+        return text.replace(secret, shown);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut last = None;
+    while let Some((before, after)) = rest.split_once(secret) {
+        let last_before = before.chars().next_back().or(last);
+        let beside = [last_before, after.chars().next()];
+        let is_within = beside.into_iter().flatten().any(char::is_alphanumeric);
+        out.push_str(before);
+        out.push_str(if is_within { secret } else { shown });
+        last = secret.chars().next_back();
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Letters of a secret that do not give it away.
+const SAYS_NOTHING: usize = 3;
+
+#[cfg(test)]
+#[path = "redact_tests.rs"]
+mod tests;

@@ -1,0 +1,407 @@
+//! Scrapes: pages of metrics that are requested on a schedule, parsed as they arrive, and become series of the run.
+//!
+//! Each page has a thread and a connection of its own, and all begin by the same clock, so that several servers are
+//! requested in the same instant. Request *i* is due at `begin + i * every`, or, where it is jittered, at a moment from then on and before
+//! the next that goes to and fro; one that is late, because the page before took
+//! longer, is sent as soon as it can be, and its time counts from when it was due. Nothing is skipped.
+
+mod client;
+mod selection;
+mod selector;
+mod sizes;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod times;
+mod url;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use archive::{SeriesName, SeriesUnit};
+use measure::{Clock, Nanos, Problem, Time};
+
+use crate::hidden::Hidden;
+use client::Client;
+use selection::Selection;
+pub use selection::{SelectedRate, SelectedValue};
+pub use selector::Selector;
+pub use summary::{ScrapeSummary, SeriesSummary};
+pub use times::RequestTimes;
+pub use url::ScrapeUrl;
+pub use watch::pid_of;
+pub use watch::{ScrapeObserver, ScrapeSecond, scrape};
+
+/// Series that are selected of a page where nothing else is said.
+pub const MOST_SELECTED: usize = 1_000;
+/// Pages that wait to be taken; a thread with more waits.
+const MOST_WAITING: usize = 256;
+/// How often a thread that waits looks whether it is to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the end waits for a page that is still arriving.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A page that is requested again and again.
+#[derive(Clone, Debug)]
+pub struct ScrapePlan {
+    /// What its series are called after.
+    pub name: String,
+    /// Where it is.
+    pub url: ScrapeUrl,
+    /// Time between two requests.
+    pub every: Nanos,
+    /// Has each request at another moment of its time than the one before, which begin where this seed determines: what it costs is told then,
+    /// and work of the server's own that comes as regularly does not coincide with them. At the beginning of its time where absent.
+    pub jitter: Option<u64>,
+    /// The longest that a request may take, its page included.
+    pub timeout: Nanos,
+    /// Which series are kept.
+    pub select: Vec<Selector>,
+    /// How many of them at most.
+    pub most_series: usize,
+    /// Whether the server may compress the page.
+    pub gzip: bool,
+    /// The user, where the server asks for one; the password is then one, and else a token.
+    pub user: Option<String>,
+    /// A password or token.
+    pub password: Option<Hidden>,
+    /// Authorities to trust in place of the machine's, a PEM file.
+    pub ca: Option<PathBuf>,
+}
+
+impl ScrapePlan {
+    const fn times(&self) -> RequestTimes {
+        RequestTimes {
+            every: self.every,
+            jitter: self.jitter,
+        }
+    }
+}
+
+/// What a page cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PageCost {
+    /// Bytes that arrived, compressed where the server compresses.
+    pub bytes: u64,
+    /// Bytes of the page.
+    pub page_bytes: u64,
+    /// Series on it.
+    pub series: u64,
+    /// Lines that were skipped because they are wrong.
+    pub wrong_lines: u64,
+    /// The first of them, in words.
+    pub first_wrong: Option<String>,
+    /// Selected series that stood twice, of which the first counts.
+    pub duplicates: u64,
+    /// CPU time of parsing and selecting, about.
+    pub parse: Nanos,
+    /// What has selected nothing so far, and what is on the page instead, in words.
+    pub unmatched: Vec<String>,
+}
+
+/// One request and what came of it.
+#[derive(Clone, Debug)]
+pub struct Scrape {
+    /// Which plan it is of.
+    pub plan: usize,
+    /// When it was due.
+    pub due: Time,
+    /// When it was sent.
+    pub sent: Time,
+    /// When the head of the answer had arrived.
+    pub answered: Option<Time>,
+    /// When its page had been read, or it had failed.
+    pub done: Time,
+    /// What the page cost.
+    pub cost: PageCost,
+    /// What was selected, or what went wrong.
+    pub result: Result<Vec<SelectedValue>, Problem>,
+    /// It ended because the scrapes did: its page had not been read by then.
+    pub is_unanswered: bool,
+}
+
+impl Scrape {
+    /// From when it was due until the page had been read.
+    #[must_use]
+    pub fn response(&self) -> Nanos {
+        self.done.since(self.due)
+    }
+
+    /// The series that a run keeps of one that brought a page: its cost, and each selected one, as its rate where it is a
+    /// counter. Times are those at which pages were due, so that several pages have the same.
+    #[must_use]
+    pub fn series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
+        let Ok(values) = &self.result else {
+            return Vec::new();
+        };
+        let mut kept = self.cost_series(plan);
+        for selected in values {
+            let mut name = selected.name.clone();
+            match &selected.rate {
+                Some(rate) => {
+                    name.unit = rate.unit;
+                    kept.push(ScrapedSeries {
+                        name,
+                        since: rate.since,
+                        until: self.due,
+                        value: rate.per_second,
+                    });
+                }
+                // What a counter has counted since its process began says nothing of the run.
+                None if selected.is_counter => {}
+                None => kept.push(self.since_then(plan, name, selected.value)),
+            }
+        }
+        kept
+    }
+
+    /// What the page cost, as series.
+    #[must_use]
+    pub fn cost_series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
+        let time = self.response().as_secs_f64();
+        let (bytes, series) = (self.cost.page_bytes as f64, self.cost.series as f64);
+        let costs = [
+            ("scrape time", SeriesUnit::Seconds, time),
+            ("size of the page", SeriesUnit::Bytes, bytes),
+            ("series of the page", SeriesUnit::Count, series),
+        ];
+        let named = |(name, unit, value)| {
+            self.since_then(plan, SeriesName::new(&plan.name, name, unit), value)
+        };
+        costs.into_iter().map(named).collect()
+    }
+
+    /// A value that holds until the next page.
+    fn since_then(&self, plan: &ScrapePlan, name: SeriesName, value: f64) -> ScrapedSeries {
+        ScrapedSeries {
+            name,
+            since: self.due,
+            until: self.due + plan.every,
+            value,
+        }
+    }
+}
+
+/// A value of a series, and the time that it is of.
+#[derive(Clone, Debug)]
+pub struct ScrapedSeries {
+    /// What it is of.
+    pub name: SeriesName,
+    /// Where that time begins.
+    pub since: Time,
+    /// Where it ends.
+    pub until: Time,
+    /// The value.
+    pub value: f64,
+}
+
+/// Threads that request pages until they are told to stop.
+#[derive(Debug)]
+pub struct Scraper {
+    plans: Vec<ScrapePlan>,
+    scrapes: Receiver<Scrape>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    in_flight: Vec<InFlight>,
+}
+
+/// When the request that a thread waits for was due and was sent. Who takes it tells what came of it.
+type InFlight = Arc<Mutex<Option<(Time, Time)>>>;
+
+fn take(in_flight: &InFlight) -> Option<(Time, Time)> {
+    let mut held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+    held.take()
+}
+
+impl Scraper {
+    /// Starts them; the first requests are due at `begin`, and none at `end` or later.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read; no more threads.
+    pub fn start(plans: &[ScrapePlan], begin: Time, end: Option<Time>) -> Result<Self, Problem> {
+        let (tell, scrapes) = sync_channel(MOST_WAITING);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut scraper = Self {
+            plans: plans.to_vec(),
+            scrapes,
+            stop,
+            threads: Vec::new(),
+            in_flight: plans.iter().map(|_| InFlight::default()).collect(),
+        };
+        for (number, plan) in plans.iter().enumerate() {
+            let task = Task {
+                number,
+                client: Client::new(plan)?,
+                selection: Selection::new(&plan.name, &plan.select, plan.most_series),
+                times: plan.times(),
+                stop: Arc::clone(&scraper.stop),
+                tell: tell.clone(),
+                in_flight: scraper.in_flight.get(number).cloned().unwrap_or_default(),
+            };
+            let thread = thread::Builder::new().name(format!("scrape-{number}"));
+            let thread = thread
+                .spawn(move || task.run(begin, end))
+                .map_err(|error| {
+                    scraper.stop.store(true, Ordering::Relaxed);
+                    Problem::new("cannot start a thread", error, "see ulimit -u")
+                })?;
+            scraper.threads.push(thread);
+        }
+        Ok(scraper)
+    }
+
+    /// The plans, as they were given.
+    #[must_use]
+    pub fn plans(&self) -> &[ScrapePlan] {
+        &self.plans
+    }
+
+    /// What has come since the last time.
+    pub fn take(&mut self) -> Vec<Scrape> {
+        self.scrapes.try_iter().collect()
+    }
+
+    /// Whether all have made their last request.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// For how long the request of each plan has waited that is in flight.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Option<Nanos>> {
+        let waited = |in_flight: &InFlight| {
+            let held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+            held.map(|(_, sent)| Clock.now().since(sent))
+        };
+        self.in_flight.iter().map(waited).collect()
+    }
+
+    /// Makes no more requests; those that are in flight go on.
+    pub fn send_no_more(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes no more requests, waits a moment for those that are in flight, and tells what came of them. One that hangs is
+    /// told as unanswered, and left to its time-out.
+    pub fn stop(mut self) -> Vec<Scrape> {
+        self.send_no_more();
+        let deadline = Instant::now() + GRACE;
+        let mut last = self.take();
+        while !self.is_finished() && Instant::now() < deadline {
+            thread::sleep(POLL_INTERVAL / 4);
+            last.extend(self.take());
+        }
+        let unanswered: Vec<Scrape> = self.unanswered().collect();
+        last.extend(self.take());
+        last.extend(unanswered);
+        last
+    }
+
+    /// The requests that are in flight, which nobody else tells of then.
+    fn unanswered(&self) -> impl Iterator<Item = Scrape> {
+        let all = self.in_flight.iter().zip(&self.plans).enumerate();
+        all.filter_map(|(number, (in_flight, plan))| {
+            let (due, sent) = take(in_flight)?;
+            let done = Clock.now();
+            let waited = done.since(sent);
+            Some(Scrape {
+                plan: number,
+                due,
+                sent,
+                answered: None,
+                done,
+                cost: PageCost::default(),
+                result: Err(Problem::new(
+                    format!("{} had not answered at the end", plan.url),
+                    format!("sent {waited} before"),
+                    "see the server's log; scrape for longer where the server is just slow",
+                )),
+                is_unanswered: true,
+            })
+        })
+    }
+}
+
+impl Drop for Scraper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a thread does.
+struct Task {
+    number: usize,
+    client: Client,
+    selection: Selection,
+    times: RequestTimes,
+    stop: Arc<AtomicBool>,
+    tell: SyncSender<Scrape>,
+    in_flight: InFlight,
+}
+
+impl Task {
+    fn run(mut self, begin: Time, end: Option<Time>) {
+        for number in 0.. {
+            let due = begin + self.times.due(number);
+            if end.is_some_and(|end| due >= end) || !self.wait(due) {
+                return;
+            }
+            let sent = Clock.now();
+            *self
+                .in_flight
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some((due, sent));
+            let scrape = self.scrape(due, sent);
+            // Where somebody has taken it, it was told as unanswered.
+            if take(&self.in_flight).is_none() || self.tell.send(scrape).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a time; answers whether to go on then.
+    fn wait(&self, due: Time) -> bool {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let rest = due.since(Clock.now());
+            if rest == Nanos::ZERO {
+                return true;
+            }
+            thread::sleep(Duration::from_nanos(rest.0).min(POLL_INTERVAL));
+        }
+    }
+
+    fn scrape(&mut self, due: Time, sent: Time) -> Scrape {
+        self.selection.begin();
+        let mut fetched = self.client.fetch(&mut self.selection);
+        let done = Clock.now();
+        let result = match fetched.result {
+            Ok(()) => {
+                fetched.cost.unmatched = self.selection.unmatched();
+                self.selection.finish(due, sent)
+            }
+            Err(problem) => {
+                self.selection.abandon();
+                Err(problem)
+            }
+        };
+        Scrape {
+            plan: self.number,
+            due,
+            sent,
+            answered: fetched.answered,
+            done,
+            cost: fetched.cost,
+            result,
+            is_unanswered: false,
+        }
+    }
+}
