@@ -11,7 +11,7 @@ use std::cell::RefCell;
 
 use load::Endpoint;
 
-use options::{Behind, Options, is_program};
+use options::{Behind, Options, is_ports, is_program, is_unknown, is_variable};
 
 /// What stands where a secret stood.
 pub const BLOT: &str = "***";
@@ -453,7 +453,13 @@ fn values(hidden: &str) -> Vec<String> {
     let quoted = plain.split(quotes).skip(1).step_by(2);
     let found = [hidden, plain].into_iter().chain(behind).chain(quoted);
     let found = found.map(|it| it.trim().trim_matches(quotes).to_owned());
-    found.filter(|it| !it.is_empty()).collect()
+    // Short numbers, ports and variables would take figures out of a log.
+    let is_plain = |it: &String| {
+        it.len() < 4 && it.bytes().all(|byte| byte.is_ascii_digit())
+            || is_ports(it)
+            || is_variable(it)
+    };
+    found.filter(|it| !is_plain(it)).collect()
 }
 
 /// The same of a command within others.
@@ -466,7 +472,20 @@ fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
     let mut behind = Behind::Anything;
     // Behind `--` no word is an option.
     let mut is_over = false;
+    let is_unknown = is_unknown(words);
     let mut one = |word: &String| {
+        // A text for the program's input: `<<< TEXT`.
+        if let Some(text) = word.strip_prefix("<<<") {
+            let hides = is_unknown || behind > Behind::Anything;
+            if text.is_empty() && hides {
+                behind = behind.max(Behind::Secret);
+            }
+            return if text.is_empty() || !hides {
+                word.clone()
+            } else {
+                format!("<<<{BLOT}")
+            };
+        }
         let now = behind.next();
         if now == Behind::Script {
             return shell::script(word, place);
@@ -537,7 +556,15 @@ fn compares_secret(words: &[String]) -> bool {
     let has = |of: &[&str]| words.iter().any(|word| of.contains(&word.as_str()));
     let compares = OF_TESTS.get(COMPARE).is_some_and(has);
     let goes_through = || has(&["in"]) && has(&["for", "case", "select"]);
-    (compares || goes_through()) && words.iter().any(|word| is_secret(word))
+    // What is counted passes, or has passed.
+    let may_be = |word: &String| {
+        let word = word
+            .to_lowercase()
+            .replace("passes", "")
+            .replace("passed", "");
+        !matches!(word.as_str(), "pass" | "$pass") && is_secret(&word)
+    };
+    (compares || goes_through()) && words.iter().any(may_be)
 }
 
 fn compared(word: &str) -> String {

@@ -42,7 +42,7 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
     let few = of.comparisons().map(too_few).find(|it| !it.is_empty());
     match (parts.is_empty(), open) {
         (true, 0) => return format!("the same within the margins in all {cells}"),
-        (true, open) if open == of.cells.len() || few.is_some() => {
+        (true, open) if open == of.cells.len() => {
             let few = few.unwrap_or_default();
             return format!("cannot tell of any of {cells} whether something changed{few}");
         }

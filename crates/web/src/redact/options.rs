@@ -29,6 +29,21 @@ pub(super) enum Behind {
 
 use Behind::{Anything, Cookies, Header, Login, Password, Proxy, Rest, Script, Secret, Secrets};
 
+/// Whether a word is ports, with or without an address before: `127.0.0.1:5672:5672`.
+pub(super) fn is_ports(word: &str) -> bool {
+    word.contains(':')
+        && word
+            .split([':', '.'])
+            .all(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a word is a variable of the shell, `$PORT`.
+pub(super) fn is_variable(word: &str) -> bool {
+    let name = word.strip_prefix('$').unwrap_or_default();
+    let is_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    !name.is_empty() && name.bytes().all(is_name)
+}
+
 impl Behind {
     /// What the next word is; it is that for one word only.
     pub(super) fn next(&mut self) -> Self {
@@ -43,7 +58,9 @@ impl Behind {
         let is_number = || word.bytes().all(|byte| byte.is_ascii_digit());
         let hides = match self {
             Anything | Script => false,
-            Password => !word.starts_with('-') && !is_number(),
+            Password => {
+                !word.starts_with('-') && !is_number() && !is_ports(word) && !is_variable(word)
+            }
             Header => is_login_header(word, ":"),
             Cookies => word.contains('='),
             Secret | Rest => true,
@@ -93,7 +110,8 @@ struct Program {
 const DOUBTFUL: [&str; 6] = ["-p", "-P", "-k", "-K", "-w", "-W"];
 
 /// Programs whose options are none of passwords.
-const ORDINARY: [&str; 56] = [
+const ORDINARY: [&str; 63] = [
+    "ab",
     "artemis",
     "awk",
     "cat",
@@ -116,14 +134,17 @@ const ORDINARY: [&str; 56] = [
     "install",
     "iperf3",
     "java",
+    "k6",
     "kill",
     "ln",
     "ls",
     "make",
     "mkdir",
     "mv",
+    "nc",
     "node",
     "omq",
+    "perf",
     "perf-test",
     "pgrep",
     "ping",
@@ -141,9 +162,12 @@ const ORDINARY: [&str; 56] = [
     "sleep",
     "sort",
     "ss",
+    "ssh",
     "stat",
+    "strace",
     "tail",
     "tar",
+    "tcpdump",
     "tee",
     "test",
     "top",
@@ -257,7 +281,7 @@ fn is_shell(word: &str) -> bool {
 }
 
 /// Whether a command is of a program that nobody knows here: of options alone, too.
-fn is_unknown(words: &[String]) -> bool {
+pub(super) fn is_unknown(words: &[String]) -> bool {
     let is_before = |word: &&String| {
         let is_number = word.starts_with(|c: char| c.is_ascii_digit());
         is_number || word.starts_with('-') || word.contains('=') || BEFORE.contains(&word.as_str())

@@ -245,6 +245,10 @@ fn ordinary_scripts_stay_readable() {
         "case $x in\na) echo b;; *) c;; esac",
         "mkdir -p a/b && cp -P a b; grep -P '\\d+' f | sort -k 2",
         "ssh -p 22 h uptime",
+        "ssh -p $PORT h uptime; docker run -p 5672:5672 -p 127.0.0.1:15672:15672 rabbitmq",
+        "strace -p $PID; tcpdump -w out.pcap; k6 run -w x.js",
+        "for pass in 1 2 3; do echo \"pass $pass: sent 2 msg/s\"; done",
+        "[ \"$MAXPASSES\" -eq 3 ] || echo \"rate 3 msg/s\"",
         "sudo nice -n 5 tar -k -xf a.tar",
         "echo ${HOME:-/x y} ${#a}",
         r"echo `date \`x\`` `a \$b`",
@@ -255,6 +259,20 @@ fn ordinary_scripts_stay_readable() {
         "LC_ALL=C sort -k 2 <in >out 2>&1",
     ] {
         assert_eq!(script(given), given);
+    }
+    for (given, shown) in [
+        (
+            "docker login -u me --password-stdin <<< s3cret",
+            "docker login -u me --password-stdin <<< ***",
+        ),
+        ("read -s PASSWORD <<< s3cret", "read -s PASSWORD <<< ***"),
+        (
+            "kinit me@R <<< s3cret; sudo -S x <<<s3cret",
+            "kinit me@R <<< ***; sudo -S x <<<***",
+        ),
+        ("[ $PASS = s3cret ] && x", "[ *** = *** ] && x"),
+    ] {
+        assert_eq!(script(given), shown);
     }
     // The text of others may hold anything.
     let given = "x <<A; y\nany\nthing\nA\nz -u me";
