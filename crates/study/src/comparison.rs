@@ -90,7 +90,11 @@ pub(crate) fn gather(
     forced.retain(|problem| seen.insert(problem.sentence()));
     forced.truncate(MOST_REASONS);
     if let Some(first) = forced.first().filter(|_| !options.force) {
-        return Err(first.clone());
+        let help = format!(
+            "{}, or see the figures all the same with --force",
+            first.help
+        );
+        return Err(Problem::new(&first.cause, &first.value, help));
     }
     check_enough([&of_a, &of_b], [a, b], options)?;
     let is_none = |side: &Side<'_>| side.records.is_empty();
@@ -282,7 +286,7 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
             found.push(Problem::new(
                 "the runs were made on different machines",
                 format!("{} and {}", machine(ours), machine(theirs)),
-                "compare runs of one machine, or see the figures all the same with --force",
+                "compare runs of one machine",
             ));
         }
         found.extend(made_otherwise(first, other));
@@ -292,7 +296,6 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
         }
         if let Some((key, values)) = differing(&first.experiment, &other.experiment, "") {
             let (what, help) = experiments_differ(&key);
-            let help = format!("{help}, or see the figures all the same with --force");
             found.push(Problem::new(format!("{what}: {key} differs"), values, help));
         }
     }
@@ -354,7 +357,7 @@ fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
         Problem::new(
             "the runs were made by several bellows, whose own cost differs",
             format!("{a} and {b}"),
-            "make both sides with one, or see the figures all the same with --force",
+            "make both sides with one",
         )
     })
 }
@@ -372,7 +375,7 @@ fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
         Problem::new(
             "the runs were profiled in other blocks (profile.blocks, --observer), and what profiling costs is in their figures",
             format!("{a} and {b}"),
-            "make both sides alike, or see the figures all the same with --force",
+            "make both sides alike",
         )
     })
 }
@@ -394,7 +397,7 @@ fn mixed(name: &str, side: &[&RunRecord]) -> Option<Problem> {
     Some(Problem::new(
         format!("the runs of side {name} are of several brokers: {key} differs"),
         values,
-        "choose runs of one broker, or see the figures all the same with --force",
+        "choose runs of one broker",
     ))
 }
 

@@ -49,6 +49,7 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
         .expect_err("two brokers")
         .sentence();
     assert!(told.contains("side A") && told.contains("3.10"), "{told}");
+    assert!(told.ends_with("with --force"), "{told}");
     let other = [&old[..2], &side("3.10", 1, 1_000.0)[..1]].concat();
     let told = comparison(&other, &new, options)
         .expect_err("two brokers")
@@ -60,6 +61,7 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
     };
     let forced = comparison(&mixed, &new, forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
+    assert!(!forced.forced[0].contains("--force"), "{:?}", forced.forced);
 }
 
 #[test]
