@@ -472,19 +472,9 @@ fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
     let mut behind = Behind::Anything;
     // Behind `--` no word is an option.
     let mut is_over = false;
-    let is_unknown = is_unknown(words);
     let mut one = |word: &String| {
-        // A text for the program's input: `<<< TEXT`.
-        if let Some(text) = word.strip_prefix("<<<") {
-            let hides = is_unknown || behind > Behind::Anything;
-            if text.is_empty() && hides {
-                behind = behind.max(Behind::Secret);
-            }
-            return if text.is_empty() || !hides {
-                word.clone()
-            } else {
-                format!("<<<{BLOT}")
-            };
+        if let Some(shown) = here_text(word, words, &mut behind) {
+            return shown;
         }
         let now = behind.next();
         if now == Behind::Script {
@@ -493,11 +483,8 @@ fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
         let found = options.find(word);
         if let Some(shown) = now.shown(word, is_over) {
             // It may be an option all the same.
-            behind = behind.max(if found.0 == word.len() {
-                found.1
-            } else {
-                Behind::Anything
-            });
+            let is_whole = found.0 == word.len();
+            behind = behind.max(if is_whole { found.1 } else { Behind::Anything });
             return shown;
         }
         is_over |= word == "--";
@@ -544,6 +531,19 @@ fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
     shown.collect()
 }
 
+/// A text for the program's input, `<<< TEXT`: shown where it is that of a program that is known, and no secret's.
+fn here_text(word: &str, words: &[String], behind: &mut Behind) -> Option<String> {
+    let text = word.strip_prefix("<<<")?;
+    let hides = *behind > Behind::Anything || is_unknown(words);
+    if text.is_empty() && hides {
+        *behind = (*behind).max(Behind::Secret);
+    }
+    Some(match hides && !text.is_empty() {
+        true => format!("<<<{BLOT}"),
+        false => word.to_owned(),
+    })
+}
+
 /// Words of commands that compare, or go through values; of these [`COMPARE`] do.
 const OF_TESTS: [&str; 24] = [
     "=", "==", "!=", "=~", "-eq", "-ne", "in", "[", "]", "[[", "]]", "test", "if", "elif", "while",
@@ -556,15 +556,9 @@ fn compares_secret(words: &[String]) -> bool {
     let has = |of: &[&str]| words.iter().any(|word| of.contains(&word.as_str()));
     let compares = OF_TESTS.get(COMPARE).is_some_and(has);
     let goes_through = || has(&["in"]) && has(&["for", "case", "select"]);
-    // What is counted passes, or has passed.
-    let may_be = |word: &String| {
-        let word = word
-            .to_lowercase()
-            .replace("passes", "")
-            .replace("passed", "");
-        !matches!(word.as_str(), "pass" | "$pass") && is_secret(&word)
-    };
-    (compares || goes_through()) && words.iter().any(may_be)
+    // Passes are counted.
+    let counts = |word: &str| word.to_lowercase().replace("passes", "");
+    (compares || goes_through()) && words.iter().any(|it| is_secret(&counts(it)))
 }
 
 fn compared(word: &str) -> String {

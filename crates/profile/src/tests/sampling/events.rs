@@ -197,6 +197,6 @@ fn shorter_blocks_are_left_out_and_told() {
     let profile = Profile::open(&path).unwrap();
     assert_eq!(profile.total_weight(), 0);
     let note = profile.notes.join("; ");
-    assert!(note.contains("shorter than 40.0 s are left out"), "{note}");
+    assert!(note.contains("shorter than 40.0 s left out"), "{note}");
     assert!(outcome.notes.is_empty(), "nothing is wrong: {outcome:?}");
 }
