@@ -152,14 +152,29 @@ impl Profile {
         if !matches!(self.header.event.as_str(), USUAL_EVENT | "") {
             return Vec::new();
         }
+        let leaves = self.leaves();
         let all = KnownPattern::built_in().iter();
-        let mut found: Vec<_> = all.filter_map(|pattern| self.share_of(pattern)).collect();
+        let mut found: Vec<_> = all
+            .filter_map(|pattern| self.share_of(pattern, &leaves))
+            .collect();
         found.sort_by(|a, b| b.share.total_cmp(&a.share));
         found
     }
 
+    /// Of each stack, the weight of the samples that it is the leaf of, and how many they are.
+    fn leaves(&self) -> Vec<(u64, u64)> {
+        let mut leaves = vec![(0_u64, 0_u64); self.stacks.len()];
+        for sample in &self.samples {
+            if let Some((weight, count)) = leaves.get_mut(sample.stack as usize) {
+                *weight = weight.saturating_add(sample.weight);
+                *count = count.saturating_add(self.header.count(sample));
+            }
+        }
+        leaves
+    }
+
     /// What a pattern has of the samples, where that is enough to be told.
-    fn share_of(&self, pattern: &KnownPattern) -> Option<PatternShare> {
+    fn share_of(&self, pattern: &KnownPattern, leaves: &[(u64, u64)]) -> Option<PatternShare> {
         let mut callers: Vec<Option<Option<u32>>> = vec![None; self.stacks.len()];
         for chain in &pattern.chains {
             let followed = self.follow(chain);
@@ -170,11 +185,11 @@ impl Profile {
         }
         let mut below: BTreeMap<Option<u32>, u64> = BTreeMap::new();
         let mut count = 0_u64;
-        for sample in &self.samples {
-            if let Some(Some(caller)) = callers.get(sample.stack as usize) {
+        for (caller, (weight, samples)) in callers.iter().zip(leaves) {
+            if let (Some(caller), 1..) = (caller, *samples) {
                 let sum = below.entry(*caller).or_default();
-                *sum = sum.saturating_add(sample.weight);
-                count = count.saturating_add(self.header.count(sample));
+                *sum = sum.saturating_add(*weight);
+                count = count.saturating_add(*samples);
             }
         }
         let sum = below

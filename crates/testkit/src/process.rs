@@ -1,7 +1,9 @@
-//! A process with a number of one's choice, for tests of what happens when the kernel uses one again.
+//! Processes: with a number of one's choice, for tests of what happens when the kernel uses one again, and signals.
 
 use std::fs;
-use std::process::Child;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Other processes of the machine may be quicker.
 const ATTEMPTS: u32 = 1_000;
@@ -20,4 +22,29 @@ pub fn process_with_number(number: u32, spawn: impl Fn() -> Child) -> Option<Chi
         let _ = child.wait();
     }
     None
+}
+
+/// Sends a process a signal by name, such as `STOP`, and waits until a stopped one stands still: on a busy machine its
+/// other threads go on for as long as the one that was told to stop waits for a core.
+pub fn signal(pid: u32, name: &str) {
+    let arguments = [format!("-{name}"), pid.to_string()];
+    let sent = Command::new("kill").args(arguments).status();
+    assert!(sent.expect("kill").success(), "cannot send {name} to {pid}");
+    let until = Instant::now() + Duration::from_secs(10);
+    while name == "STOP" && !stands_still(pid) {
+        assert!(Instant::now() < until, "{pid} does not stop");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Each of its threads is stopped, or gone.
+fn stands_still(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
+    })
 }

@@ -57,7 +57,7 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     let dir = common::folder();
     let dir = dir.path();
     // The first ends after the second, and stands before it.
-    let busy = "['sh', '-c', 'trap \"sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}; while :; do :; done']";
+    let busy = "['sh', '-c', 'trap \"times; sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}; while :; do :; done']";
     let silent = "['sleep', '600']";
     let ended = run(dir, &experiment(&[busy, silent]));
     ended.assert_ok();
@@ -71,16 +71,22 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     assert_eq!(programs[0]["status"], "told to end: exit status 3");
     assert_eq!(programs[1]["status"], "told to end: signal 15");
     assert_eq!(programs[1]["command"], "sleep 600");
-    let client = record["summary"]["cpu_cores"]["client"].as_f64();
-    assert!(
-        client > Some(0.1),
-        "the busy program's time counts: {client:?}"
-    );
     let phases = record["phases"].as_array().expect("phases");
     let measured = phases.iter().find(|of| of["phase"] == "measure");
     let second = |key| measured.and_then(|of| of[key].as_f64()).expect(key);
     let length = second("end") - second("start");
     assert!((length - 2.0).abs() < 0.3, "{length}");
+    // It got what others left of the cores, and says how much that was.
+    let client = record["summary"]["cpu_cores"]["client"].as_f64();
+    let used = said
+        .lines()
+        .nth(1)
+        .and_then(|it| it.split(['m', 's']).nth(1));
+    let used: f64 = used.expect("times").parse().expect("seconds");
+    assert!(
+        used > 0.0 && client.is_some_and(|cores| cores * length > used / 4.0),
+        "the busy program's time counts: {client:?} of {used} s"
+    );
     // What bellows has no figures of is not shown as none.
     assert!(
         ended

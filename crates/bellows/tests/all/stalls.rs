@@ -4,27 +4,15 @@
 use crate::common;
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use common::{Broker, bellows, folder, start};
+use common::{Broker, bellows, folder, signal, start};
 use serde_json::Value;
 
 /// A broker that answers after 5 ms: something is always in flight.
 const SCRIPT: &str = "[[fault]]\nkind = \"slow-ack\"\ndelay = \"5ms\"\n";
 /// A machine with other things to do can spoil a run; not every time.
 const ATTEMPTS: usize = 3;
-
-/// Sends a signal to several processes, one right after the other.
-fn signal(name: &str, pids: &[u32]) {
-    let mut command = Command::new("kill");
-    command.arg(format!("-{name}"));
-    command.args(pids.iter().map(u32::to_string));
-    assert!(
-        command.status().expect("kill").success(),
-        "cannot send {name}"
-    );
-}
 
 /// Runs 2,000 msg/s for 2 s, and stops the broker meanwhile, for this long.
 fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
@@ -35,9 +23,9 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
     let words: Vec<&str> = line.split_whitespace().collect();
     let started = start(bellows(dir, &words));
     std::thread::sleep(Duration::from_millis(1_000));
-    signal("STOP", &[broker.child.id()]);
+    signal(broker.child.id(), "STOP");
     std::thread::sleep(length);
-    signal("CONT", &[broker.child.id()]);
+    signal(broker.child.id(), "CONT");
     let ended = started.end();
     ended.assert_ok();
     serde_json::from_str(&ended.stdout).expect("an object")
@@ -92,9 +80,9 @@ fn a_stall_under_churn_is_named() {
     for _ in 0..ATTEMPTS {
         let started = start(bellows(dir.path(), &words));
         std::thread::sleep(Duration::from_millis(1_500));
-        signal("STOP", &[broker.child.id()]);
+        signal(broker.child.id(), "STOP");
         std::thread::sleep(Duration::from_millis(600));
-        signal("CONT", &[broker.child.id()]);
+        signal(broker.child.id(), "CONT");
         let ended = started.end();
         ended.assert_ok();
         let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
@@ -131,9 +119,9 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
         &["run", "stops.toml", "--json", "--quiet"],
     ));
     std::thread::sleep(Duration::from_millis(1_500));
-    signal("STOP", &[broker.child.id()]);
+    signal(broker.child.id(), "STOP");
     std::thread::sleep(Duration::from_millis(2_500));
-    signal("CONT", &[broker.child.id()]);
+    signal(broker.child.id(), "CONT");
     let ended = started.end();
     let summary: Value =
         serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));

@@ -85,7 +85,7 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
         let mut group = group(broker.local_addr(), destination);
         group.producers.sizes = size.into();
         group.consumers.ack = ack;
-        let (outcome, kept) = run(&broker, &plan(group, 200, 600));
+        let (outcome, kept) = run(&broker, &plan(group, 100, 200));
         let totals = outcome.totals;
         assert!(totals.sent > 100, "{destination}: {totals:?}");
         assert_eq!(totals.completed, totals.sent, "{destination}");

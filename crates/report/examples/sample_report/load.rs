@@ -108,6 +108,14 @@ fn slices(
     let gap = silent.end - silent.start;
     let loud = count - gap;
     let mut slice = Slice::default();
+    let latencies = interval.latencies.filled().flat_map(|(metric, histogram)| {
+        let buckets = (0..).zip(histogram.iter_recorded());
+        buckets.map(move |(turn, it)| {
+            let value = Nanos(it.value_iterated_to());
+            (metric, turn, value, it.count_since_last_iteration())
+        })
+    });
+    let latencies: Vec<_> = latencies.collect();
     for number in 0..count {
         slice.reset(interval.start + Nanos(number * tenth.0), interval.phase);
         slice.end = (slice.start + tenth).min(interval.end);
@@ -124,13 +132,10 @@ fn slices(
             slice.counters.received = part(whole.received, 0);
             let counts = interval.counts.iter();
             slice.counts = counts.map(|(metric, it)| (metric, part(it, 0))).collect();
-            for (metric, histogram) in interval.latencies.filled() {
-                for (turn, bucket) in (0..).zip(histogram.iter_recorded()) {
-                    let count = part(bucket.count_since_last_iteration(), turn);
-                    if count > 0 {
-                        let value = Nanos(bucket.value_iterated_to());
-                        slice.latencies.record_n(metric, value, count);
-                    }
+            for &(metric, turn, value, whole) in &latencies {
+                let count = part(whole, turn);
+                if count > 0 {
+                    slice.latencies.record_n(metric, value, count);
                 }
             }
         }

@@ -234,23 +234,22 @@ fn frame(name: &str) -> Frame {
 }
 
 fn is_kernel(name: &str) -> bool {
-    [
-        "syscall",
-        "SYSCALL",
-        "vfs_",
+    const PREFIXES: [&str; 13] = [
+        "__tcp_",
+        "asm_",
+        "copy_user",
+        "do_syscall",
+        "entry_SYSCALL",
+        "ep_poll",
         "ext4_",
-        "tcp_",
+        "finish_task",
         "ip_",
         "loopback",
         "sock_",
-        "ep_poll",
-        "asm_",
-        "finish_task",
-        "copy_user",
-    ]
-    .iter()
-    .any(|part| name.contains(part))
-        && !name.starts_with("tcp_inet")
+        "tcp_",
+        "vfs_",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !name.starts_with("tcp_inet")
 }
 
 /// Queues that differ only at the end of their long names.

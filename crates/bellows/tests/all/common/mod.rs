@@ -12,6 +12,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use testkit::signal;
+
 /// Longer than anything here takes on a busy machine; whoever reaches it hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -152,14 +154,6 @@ impl Started {
 /// Runs a `bellows` command to its end.
 pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Ended {
     start(bellows(dir, args)).end()
-}
-
-pub(crate) fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill")
-        .arg(format!("-{name}"))
-        .arg(pid.to_string())
-        .status();
-    assert!(sent.expect("kill").success(), "cannot send {name} to {pid}");
 }
 
 fn collect(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {

@@ -88,9 +88,7 @@ impl Beam {
 
     /// Sends its process a signal by name, such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
-        let arguments = [format!("-{name}"), self.child.id().to_string()];
-        let sent = Command::new("kill").args(arguments).status();
-        assert!(sent.expect("kill").success(), "{name}");
+        testkit::signal(self.child.id(), name);
     }
 
     pub(crate) fn kill(&mut self) {
