@@ -126,6 +126,12 @@ pub struct FoundLimit {
 }
 
 impl LimitTrial {
+    /// Whether it says that its rate does not hold: of what cannot be told nobody knows.
+    #[must_use]
+    pub fn is_missed(&self) -> bool {
+        self.outcome == LimitOutcome::Missed && self.untold().is_none()
+    }
+
     /// A condition that cannot be told, where nothing but such ones speaks against the rate.
     fn untold(&self) -> Option<&RequirementOutcome> {
         let mut untold = self.slos.iter().filter(|it| it.met.is_none());

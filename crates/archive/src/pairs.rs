@@ -1,6 +1,7 @@
 //! `pairs.json`: which runs of two sides were made in turns, and which belong together. It stands in a folder of its own, with
 //! the runs beside it, and is written anew after each of them, so that whoever was stopped can go on.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
@@ -79,7 +80,7 @@ pub struct PairedRun {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub own: bool,
-    /// Others had the machine's cores meanwhile: its pair is made anew, and counts only where there are too few better ones.
+    /// Others had the machine's cores meanwhile: its pair counts only where there are too few better ones.
     #[serde(default)]
     pub disturbed: bool,
 }
@@ -135,11 +136,41 @@ impl PairedRuns {
         Ok(read)
     }
 
-    /// Whether another pair is made in the place of this one, where there is room for it: others spoiled or disturbed a run of it.
+    /// Whether something else than its own side spoiled or disturbed a run of a pair.
     #[must_use]
-    pub fn is_made_anew(&self, pair: u32) -> bool {
+    pub fn is_hit(&self, pair: u32) -> bool {
         let mut runs = self.runs.iter().filter(|run| run.pair == pair);
         runs.any(PairedRun::is_hit)
+    }
+
+    /// Pairs that may be made in place of others: half as many as were requested.
+    #[must_use]
+    pub const fn most_anew(&self) -> u32 {
+        self.pairs / 2
+    }
+
+    /// The pairs that are made anew, by their numbers: those that were hit, as far as there may be so many. In place of the first of them
+    /// the pair after those that were requested is made, and so on.
+    #[must_use]
+    pub fn made_anew(&self) -> Vec<u32> {
+        let hit = self.runs.iter().filter(|run| run.is_hit());
+        let hit: BTreeSet<u32> = hit.map(|run| run.pair).collect();
+        let mut anew = Vec::new();
+        for pair in hit {
+            let number = anew.len() as u32;
+            if number < self.most_anew() && pair < self.pairs + number {
+                anew.push(pair);
+            }
+        }
+        anew
+    }
+
+    /// Pairs that a side spoiled itself and nothing else hit: they are evidence, and nothing is made in their place.
+    #[must_use]
+    pub fn own_pairs(&self) -> usize {
+        let own = self.runs.iter().filter(|run| run.own);
+        let own: BTreeSet<u32> = own.map(|run| run.pair).collect();
+        own.into_iter().filter(|pair| !self.is_hit(*pair)).count()
     }
 
     /// Writes the file, at once or not at all.

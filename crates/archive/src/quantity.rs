@@ -9,8 +9,8 @@ use measure::{LatencySummary, Recorder, Refused, Summaries};
 use crate::requests::{Requested, requested};
 use crate::scenario::REQUESTS;
 use crate::{
-    Cause, ProcessUsage, QuantityUnit, RunSummary, ScenarioSummary, SeriesPoint, Warning,
-    WarningCode,
+    Cause, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary, ScenarioSummary,
+    SeriesPoint, Warning, WarningCode,
 };
 
 /// A figure of a summary: a statistic of a latency, or one of a table's.
@@ -106,7 +106,6 @@ const NO_OPERATIONS: &str = "there was no churn";
 const NO_REQUESTS: &str = "there was no probe";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
 const OF_WHOLE_RUN: &str = "it is known of the whole run only";
-const TOO_FEW: &str = "fewer than ten samples lie beyond this percentile";
 /// Behind what a probe or a page is called.
 const FAILED: &str = " failed";
 
@@ -550,7 +549,7 @@ fn of_page(response: &LatencySummary, statistic: Statistic) -> Observed {
         Statistic::Max => response.max_ns,
         // The middle of a few pages is a value as good as any: what it is worth, other runs tell.
         Statistic::Percentile(wanted) if wanted > 50.0 && !response.supports(wanted) => {
-            return Err(TOO_FEW);
+            return Err(RequirementOutcome::TOO_FEW);
         }
         Statistic::Percentile(wanted) => {
             let known = LatencySummary::PERCENTILES.iter();
@@ -578,7 +577,7 @@ fn latency<'a>(
         Statistic::Max => found.max_ns,
         Statistic::Percentile(wanted) => {
             if !found.supports(wanted) {
-                return Err(TOO_FEW);
+                return Err(RequirementOutcome::TOO_FEW);
             }
             let known = LatencySummary::PERCENTILES
                 .iter()

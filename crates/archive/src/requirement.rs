@@ -38,3 +38,14 @@ pub struct RequirementOutcome {
     /// Why it cannot be told.
     pub why: Option<String>,
 }
+
+impl RequirementOutcome {
+    /// Why a percentile cannot be told of a few samples.
+    pub const TOO_FEW: &str = "fewer than ten samples lie beyond this percentile";
+
+    /// Whether it cannot be told since too little was measured: more of the same would tell.
+    #[must_use]
+    pub fn lacks_samples(&self) -> bool {
+        self.why.as_deref() == Some(Self::TOO_FEW)
+    }
+}

@@ -23,8 +23,8 @@ pub use limit::{
 };
 pub use log_comparison::{compare_logs, read_logs};
 pub use pairs::{
-    CellRuns, LEAST_PAIRS, NextRun, compare_cells, counted_pairs, is_decided, looks_again,
-    next_run_of, paired_run, spare_pairs,
+    CellRuns, LEAST_PAIRS, NextRun, compare_cells, is_decided, looks_again, next_run_of,
+    paired_run, runs_left,
 };
 pub use repeats::repeats;
 pub use scale::{at_scale, next_scale, scale_law, scale_plan, scale_run};

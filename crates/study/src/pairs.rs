@@ -6,7 +6,7 @@ use measure::Problem;
 
 use crate::comparison::{Gathered, decide_together, gather};
 use crate::figures::ComparisonOptions;
-use crate::spoiled::{is_disturbed, spoiled, spoiled_by, spoiled_runs};
+use crate::spoiled::{disturbance, is_disturbed, spoiled, spoiled_by, spoiled_runs};
 
 /// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
 pub const LEAST_PAIRS: u32 = compare::LEAST_PAIRS as u32;
@@ -24,51 +24,57 @@ pub struct NextRun {
 /// made anew as a whole: its other run was made under the same circumstances. What a side spoiled itself is evidence, and is not made anew.
 #[must_use]
 pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
-    let most = of.pairs.saturating_add(spare_pairs(of.pairs));
-    let mut counted = 0;
-    for (pair, sides) in (0..).zip(order(of.seed, most as usize).chunks(2)) {
-        if counted == of.pairs {
-            return None;
-        }
-        let (mut is_spoiled, mut is_disturbed) = (false, false);
-        for side in sides.iter().copied().map(name) {
-            let made = of
-                .runs
-                .iter()
-                .find(|run| (run.pair, run.side) == (pair, side));
-            match made {
-                Some(run) => {
-                    is_spoiled |= run.spoiled.is_some() && !run.own;
-                    is_disturbed |= run.disturbed;
-                }
-                None if is_spoiled => {}
-                None => return Some(NextRun { pair, side }),
-            }
-        }
-        counted += u32::from(!is_spoiled && !is_disturbed);
-    }
-    None
+    let all = planned_pairs(of);
+    let order = order(of.seed, all as usize);
+    (0..all).zip(order.chunks(2)).find_map(|(pair, sides)| {
+        let is_made =
+            |side: &ComparedSideName| of.runs.iter().any(|it| (it.pair, it.side) == (pair, *side));
+        let mut sides = sides.iter().copied().map(name);
+        let side = sides.find(|side| !is_made(side))?;
+        (!is_given_up(of, pair)).then_some(NextRun { pair, side })
+    })
 }
 
-/// Pairs that are made in place of spoiled ones, at most.
+/// Pairs that are made in all, as far as nothing hits those to come.
+fn planned_pairs(of: &PairedRuns) -> u32 {
+    of.pairs.saturating_add(of.made_anew().len() as u32)
+}
+
+/// Whether the other run of a pair is not made any more, since neither side spoiled the first.
+fn is_given_up(of: &PairedRuns, pair: u32) -> bool {
+    let mut runs = of.runs.iter().filter(|it| it.pair == pair);
+    runs.any(|run| run.spoiled.is_some() && !run.own)
+}
+
+/// Runs that are still to be made, as far as nothing hits them.
 #[must_use]
-pub const fn spare_pairs(pairs: u32) -> u32 {
-    let half = pairs / 2;
-    if half > 2 { half } else { 2 }
+pub fn runs_left(of: &PairedRuns) -> usize {
+    let open = (0..planned_pairs(of)).filter(|pair| !is_given_up(of, *pair));
+    let made = |pair| of.runs.iter().filter(|it| it.pair == pair).count();
+    open.map(|pair| 2_usize.saturating_sub(made(pair))).sum()
 }
 
 /// The pairs that count, as numbers of runs in [`PairedRuns::runs`]: of A and of B. Where no more are made and too few are left, those
-/// of a disturbed machine fill the gap: some machines are never left alone.
+/// of a disturbed machine fill the gap, the least disturbed first: some machines are never left alone.
 #[must_use]
-pub fn counted_pairs(of: &PairedRuns) -> Vec<(usize, usize)> {
+fn counted_pairs(of: &PairedRuns, disturbance: impl Fn(usize) -> f64) -> Vec<(usize, usize)> {
     let last = of.runs.iter().map(|run| run.pair).max();
     let all = last.map_or(0..0, |last| 0..last + 1);
     let whole = all.filter_map(|pair| whole_pair(of, pair));
     let is_disturbed = |at: usize| of.runs.get(at).is_some_and(|run| run.disturbed);
-    let (disturbed, mut counted): (Vec<_>, Vec<_>) =
+    let (mut disturbed, mut counted): (Vec<_>, Vec<_>) =
         whole.partition(|(a, b)| is_disturbed(*a) || is_disturbed(*b));
     if next_run(of).is_none() {
-        let missing = (of.pairs as usize).saturating_sub(counted.len());
+        let missing = (of.pairs as usize).saturating_sub(counted.len() + of.own_pairs());
+        let of_run = |at: usize| {
+            if is_disturbed(at) {
+                disturbance(at)
+            } else {
+                0.0
+            }
+        };
+        let of_pair = |pair: &(usize, usize)| of_run(pair.0).max(of_run(pair.1));
+        disturbed.sort_by(|one, other| of_pair(one).total_cmp(&of_pair(other)));
         counted.extend(disturbed.into_iter().take(missing));
         counted.sort_unstable();
     }
@@ -139,7 +145,8 @@ pub struct CellRuns<'a> {
     pub runs: &'a PairedRuns,
     /// What each of them was.
     pub records: &'a [RunRecord],
-    /// The pairs that count, as [`counted_pairs`] has them.
+    /// The pairs that count, as numbers of runs: of A and of B. Those of a disturbed machine are among them only where no more are made
+    /// and too few others are left, the least disturbed first.
     pub counted: Vec<(usize, usize)>,
 }
 
@@ -148,10 +155,19 @@ impl<'a> CellRuns<'a> {
     #[must_use]
     pub fn new(runs: &'a PairedRuns, records: &'a [RunRecord]) -> Self {
         Self {
-            counted: counted_pairs(runs),
+            counted: counted_pairs(runs, |at| {
+                let summary = records.get(at).and_then(|it| it.summary.as_ref());
+                summary.map_or(0.0, disturbance)
+            }),
             runs,
             records,
         }
+    }
+
+    /// Whether as many pairs as were requested count or are evidence against a side.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.counted.len() + self.runs.own_pairs() >= self.runs.pairs as usize
     }
 
     fn gather(&self, options: ComparisonOptions) -> Result<Gathered, Problem> {
@@ -203,7 +219,7 @@ impl<'a> CellRuns<'a> {
         let invalid = warnings.find(|it| it.tier == Tier::Invalid && !it.text.is_empty());
         let why = invalid.map_or_else(String::new, |it| format!(": {}", it.text));
         Some(Problem::new(
-            "too few runs count: those that were made anew were spoiled, too",
+            "too few runs count, and no more are made",
             format!("{spoiled} of {} runs{why}", made.len()),
             "see the warnings in the reports of these runs; what they say has to be mended first",
         ))
@@ -316,11 +332,24 @@ fn left_out(of: &PairedRuns, run: &PairedRun, counted: &[(usize, usize)]) -> Opt
     if counted.iter().any(|(a, b)| counts(a) || counts(b)) {
         return None;
     }
-    let else_why = match run.disturbed {
-        true => "the machine was disturbed",
-        false => "the pair was made anew",
-    };
-    Some(run.spoiled.clone().unwrap_or_else(|| else_why.to_owned()))
+    let other = of
+        .runs
+        .iter()
+        .find(|it| it.pair == run.pair && it.side != run.side);
+    Some(match (&run.spoiled, other) {
+        (Some(why), _) => why.clone(),
+        (None, None) => "the other run of its pair was not made".to_owned(),
+        (
+            None,
+            Some(PairedRun {
+                spoiled: Some(why), ..
+            }),
+        ) => {
+            format!("the other run of its pair does not count: {why}")
+        }
+        _ if run.disturbed => "the machine was disturbed".to_owned(),
+        _ => "the machine was disturbed during the other run of its pair".to_owned(),
+    })
 }
 
 const fn name(side: Side) -> ComparedSideName {
@@ -332,6 +361,8 @@ const fn name(side: Side) -> ComparedSideName {
 
 #[cfg(test)]
 mod tests {
+    use testkit::Random;
+
     use super::*;
 
     fn of(pairs: u32) -> PairedRuns {
@@ -367,16 +398,19 @@ mod tests {
     #[test]
     fn as_many_pairs_count_as_were_asked_for_whatever_was_spoiled() {
         let whole = made(8, |_| false, |_| false);
-        assert_eq!((whole.runs.len(), counted_pairs(&whole).len()), (16, 8));
+        assert_eq!(
+            (whole.runs.len(), counted_pairs(&whole, |_| 0.0).len()),
+            (16, 8)
+        );
         for bad in 0..16 {
             let one = made(8, |number| number == bad, |_| false);
-            assert_eq!(counted_pairs(&one).len(), 8, "{bad}");
+            assert_eq!(counted_pairs(&one, |_| 0.0).len(), 8, "{bad}");
             // The partner of the first of a pair is not made any more.
             assert_eq!(one.runs.len(), if bad % 2 == 0 { 17 } else { 18 }, "{bad}");
         }
         let hopeless = made(8, |_| true, |_| false);
         assert_eq!(
-            (hopeless.runs.len(), counted_pairs(&hopeless).len()),
+            (hopeless.runs.len(), counted_pairs(&hopeless, |_| 0.0).len()),
             (12, 0)
         );
     }
@@ -384,19 +418,136 @@ mod tests {
     #[test]
     fn a_machine_that_is_never_left_alone_has_its_pairs_all_the_same() {
         let never = made(8, |_| false, |_| true);
-        assert_eq!((never.runs.len(), counted_pairs(&never).len()), (24, 8));
+        assert_eq!(
+            (never.runs.len(), counted_pairs(&never, |_| 0.0).len()),
+            (24, 8)
+        );
         let told = |of: &PairedRuns| CellRuns::new(of, &[]).disturbed().unwrap_or_default();
         assert!(told(&never).starts_with("All pairs that count were disturbed"));
         let twice = made(2, |_| false, |number| ![0, 1].contains(&number));
         assert!(told(&twice).starts_with("1 of the 2 pairs that count was disturbed"));
         let once = made(8, |_| false, |number| number == 3);
         assert_eq!(told(&once), "");
-        let counted = counted_pairs(&once);
+        let counted = counted_pairs(&once, |_| 0.0);
         assert_eq!((once.runs.len(), counted.len()), (18, 8));
         assert!(
             counted.iter().all(|(a, b)| ![*a, *b].contains(&3)),
             "{counted:?}"
         );
+    }
+
+    /// The hypervisor took half of the machine from a run of the first pair, and little from those of the others.
+    #[test]
+    fn of_disturbed_pairs_the_least_disturbed_count() {
+        let never = made(2, |_| false, |_| true);
+        let beside = |steal| {
+            let mut verdict = archive::Verdict::default();
+            (verdict.facts.machine_cores, verdict.facts.steal) = (2, Some(steal));
+            RunRecord {
+                summary: Some(archive::RunSummary {
+                    verdict: Some(verdict),
+                    ..archive::RunSummary::default()
+                }),
+                ..RunRecord::default()
+            }
+        };
+        let records = [0.05, 0.5, 0.2, 0.1, 0.1, 0.1].map(beside);
+        let counted = CellRuns::new(&never, &records).counted;
+        let mut runs: Vec<usize> = counted.iter().flat_map(|(a, b)| [*a, *b]).collect();
+        runs.sort_unstable();
+        assert_eq!((never.runs.len(), runs), (6, vec![2, 3, 4, 5]));
+    }
+
+    /// A run that something may have hit, by chance.
+    fn any_run(random: &mut Random, next: NextRun, number: usize) -> PairedRun {
+        let (spoiled, own, disturbed) = match random.below(9) {
+            0 => (true, true, false),
+            1 => (true, true, true),
+            2 => (true, false, false),
+            3 | 4 => (false, false, true),
+            _ => (false, false, false),
+        };
+        PairedRun {
+            pair: next.pair,
+            side: next.side,
+            id: format!("run-{number}"),
+            spoiled: spoiled.then(|| format!("failed {number}")),
+            own,
+            disturbed,
+        }
+    }
+
+    /// Every reason is true of its pair.
+    fn check_reasons(of: &PairedRuns, counted: &[(usize, usize)]) {
+        for (at, run) in of.runs.iter().enumerate() {
+            let counts = counted.iter().any(|(a, b)| *a == at || *b == at);
+            let Some(why) = left_out(of, run, counted) else {
+                assert!(counts, "{run:?} of {of:#?}");
+                continue;
+            };
+            let mut others = of.runs.iter();
+            let other = others.find(|it| it.pair == run.pair && it.side != run.side);
+            let of_other = "the other run of its pair does not count: ";
+            let is_true = match why.as_str() {
+                "the machine was disturbed" => run.disturbed,
+                "the machine was disturbed during the other run of its pair" => {
+                    other.is_some_and(|it| it.disturbed)
+                }
+                "the other run of its pair was not made" => other.is_none(),
+                why => match why.strip_prefix(of_other) {
+                    Some(why) => other.is_some_and(|it| it.spoiled.as_deref() == Some(why)),
+                    None => run.spoiled.as_deref() == Some(why),
+                },
+            };
+            assert!(is_true && !counts, "{why}: {run:?} of {of:#?}");
+        }
+    }
+
+    /// Whatever hits the runs: no more pairs are made anew than may be, no pair counts that was disturbed more than one which was left out
+    /// for that, and reasons are true.
+    #[test]
+    fn pairs_are_left_out_and_made_anew_by_one_rule() {
+        let mut random = Random::new(11);
+        for round in 0..2_000 {
+            let mut of = PairedRuns {
+                seed: round,
+                ..of(1 + round as u32 % 9)
+            };
+            let cores: Vec<f64> = (0..40).map(|_| random.below(5) as f64).collect();
+            let disturbance = |at: usize| cores[at];
+            while let Some(next) = next_run(&of) {
+                let left = runs_left(&of);
+                let run = any_run(&mut random, next, of.runs.len());
+                let is_clean = !run.is_hit();
+                of.runs.push(run);
+                if is_clean {
+                    assert_eq!(runs_left(&of) + 1, left, "{of:#?}");
+                }
+                check_reasons(&of, &counted_pairs(&of, disturbance));
+            }
+            assert_eq!(runs_left(&of), 0, "{of:#?}");
+            let made = of.runs.iter().map(|it| it.pair + 1).max().unwrap_or(0);
+            assert_eq!(made - of.pairs, of.made_anew().len() as u32, "{of:#?}");
+            assert!(made - of.pairs <= of.pairs / 2, "{of:#?}");
+            let counted = counted_pairs(&of, disturbance);
+            let cores = |(a, b): (usize, usize)| {
+                let of_run = |at: usize| match of.runs[at].disturbed {
+                    true => disturbance(at),
+                    false => 0.0,
+                };
+                of_run(a).max(of_run(b))
+            };
+            let most = counted.iter().map(|it| cores(*it)).fold(0.0, f64::max);
+            let left = (0..made).filter_map(|pair| whole_pair(&of, pair));
+            let mut left = left.filter(|it| !counted.contains(it)).peekable();
+            let settled = counted.len() + of.own_pairs();
+            assert!(settled <= of.pairs as usize, "{of:#?}");
+            assert!(
+                left.peek().is_none() || settled == of.pairs as usize,
+                "{of:#?}"
+            );
+            assert!(left.all(|it| cores(it) >= most), "{counted:?} of {of:#?}");
+        }
     }
 
     /// What other programs take, as what the hypervisor takes, and what broker and generator use themselves.
@@ -465,7 +616,7 @@ mod tests {
                 disturbed: false,
             });
         }
-        assert_eq!((of.runs.len(), counted_pairs(&of).len()), (16, 6));
+        assert_eq!((of.runs.len(), counted_pairs(&of, |_| 0.0).len()), (16, 6));
     }
 
     #[test]

@@ -39,6 +39,15 @@ pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
     warnings.any(took) || is_cause || fill
 }
 
+/// Cores that others had while a run was made, as far as it is known.
+pub(crate) fn disturbance(summary: &RunSummary) -> f64 {
+    let facts = summary.verdict.as_ref().map(|it| &it.facts);
+    facts.map_or(0.0, |it| {
+        let stolen = it.steal.unwrap_or(0.0) * f64::from(it.all_cores());
+        it.other_cores().unwrap_or(0.0) + stolen
+    })
+}
+
 /// The tier of a warning where runs are compared. A debug build of bellows spoils what is said of a run alone; sides that both
 /// have it can be compared. Messages that were lost are a figure of their own then, and may be what one side does worse.
 pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {

@@ -8,7 +8,7 @@ use archive::{
     ComparedCell, ComparedMatrix, Comparison, FolderLock, Labels, PairedMatrix, PairedRun,
     PairedRuns, RunEntry, RunRecord, RunState,
 };
-use measure::Problem;
+use measure::{Problem, counted};
 use report::console;
 use report::view::{ComparisonSource, MatrixSource};
 use study::{
@@ -255,13 +255,13 @@ impl PairedCell {
             let Ok(record) = &entry.record else {
                 break;
             };
-            let run = paired_run(next, record);
-            let told = taken_up(&run, &self.runs.runs);
-            self.runs.runs.push(run);
+            self.runs.runs.push(paired_run(next, record));
             self.costs.push(FunctionCosts::read(record, &entry.dir));
             self.records.push(record.clone());
             self.runs.write(&self.dir)?;
-            output::line_aside(&told);
+            if let Some(told) = taken_up(&self.runs) {
+                output::line_aside(&told);
+            }
         }
         Ok(())
     }
@@ -285,8 +285,10 @@ impl PairedCell {
     }
 }
 
-/// Why a run does not count, or its pair does not, and what becomes of that; `None` where it does, or the other run of its pair said so before.
-pub(super) fn what_becomes(run: &PairedRun, before: &[PairedRun]) -> Option<String> {
+/// Why the last run does not count, or its pair does not, and what becomes of that; `None` where it does, or the other run of its pair said so
+/// before. `goes_on`: this command makes further runs.
+pub(super) fn what_becomes(of: &PairedRuns, goes_on: bool) -> Option<String> {
+    let (run, before) = of.runs.split_last()?;
     let why = match &run.spoiled {
         Some(why) => format!("does not count: {why}"),
         None if run.disturbed => "was disturbed by others on this machine".to_owned(),
@@ -294,25 +296,40 @@ pub(super) fn what_becomes(run: &PairedRun, before: &[PairedRun]) -> Option<Stri
     };
     let mut before = before.iter().filter(|it| it.pair == run.pair);
     let was_hit = before.any(PairedRun::is_hit);
-    let anew = "another pair takes its place if there is room for one";
+    let becomes = match (of.made_anew().contains(&run.pair), goes_on) {
+        (true, true) => "another pair is to take its place".to_owned(),
+        (true, false) => "with --resume another pair takes its place".to_owned(),
+        (false, _) => format!(
+            "no other pair takes its place: at most {} of {} may be made anew",
+            of.most_anew(),
+            counted(of.pairs.into(), "pair")
+        ),
+    };
     match (run.own, was_hit || run.is_hit()) {
         (true, false) => Some(format!(
             "{why}; that is a result of {}, and no other pair is made for it",
             run.side
         )),
-        (true, true) => Some(format!("{why}; that is a result of {}; {anew}", run.side)),
-        (false, _) => (!was_hit).then(|| format!("{why}; {anew}")),
+        (true, true) => Some(format!(
+            "{why}; that is a result of {}; {becomes}",
+            run.side
+        )),
+        (false, _) => (!was_hit).then(|| format!("{why}; {becomes}")),
     }
 }
 
-/// What is said of a run that had ended when its command was killed.
-fn taken_up(run: &PairedRun, before: &[PairedRun]) -> String {
-    let told = match what_becomes(run, before) {
+/// What is said of the last run, which had ended when its command was killed.
+fn taken_up(of: &PairedRuns) -> Option<String> {
+    let run = of.runs.last()?;
+    let mut pair = of.runs.iter().filter(|it| it.pair == run.pair);
+    let told = match what_becomes(of, true) {
         Some(told) => format!(": it {told}"),
-        None if run.is_hit() => ", and its pair does not count".to_owned(),
+        None if pair.any(|it| it.spoiled.is_some() || it.disturbed) => {
+            ", and its pair was spoiled or disturbed".to_owned()
+        }
         None => ", and counts".to_owned(),
     };
-    format!("{} had ended before{told}", run.id)
+    Some(format!("{} had ended before{told}", run.id))
 }
 
 /// Whether a run ended by itself, so that it is not made again: one that broke off under load may be evidence against its side. One that was
@@ -375,28 +392,39 @@ mod tests {
             own,
             disturbed,
         };
-        let told = |run: &PairedRun| taken_up(run, &[]);
+        let told = |runs: &[PairedRun]| {
+            let of = PairedRuns {
+                pairs: 3,
+                runs: runs.to_vec(),
+                ..PairedRuns::default()
+            };
+            taken_up(&of).expect("a run")
+        };
         assert_eq!(
-            told(&run(None, false, false)),
+            told(&[run(None, false, false)]),
             "run-1 had ended before, and counts"
         );
         assert_eq!(
-            told(&run(
+            told(&[run(
                 Some("invalid: a node was gone at the end"),
                 true,
                 false
-            )),
+            )]),
             "run-1 had ended before: it does not count: invalid: a node was gone at the end; that is a result of B, and no other pair is made \
              for it"
         );
         let hit = run(Some("invalid"), false, false);
-        assert!(told(&hit).ends_with(
-            "does not count: invalid; another pair takes its place if there is room for one"
-        ));
-        let before = [run(None, false, true)];
+        assert!(
+            told(&[hit]).ends_with("does not count: invalid; another pair is to take its place")
+        );
+        let disturbed = run(None, false, true);
         assert_eq!(
-            taken_up(&before[0], &before),
-            "run-1 had ended before, and its pair does not count"
+            told(&[disturbed.clone(), disturbed.clone()]),
+            "run-1 had ended before, and its pair was spoiled or disturbed"
+        );
+        assert_eq!(
+            told(&[disturbed, run(None, false, false)]),
+            "run-1 had ended before, and its pair was spoiled or disturbed"
         );
     }
 }

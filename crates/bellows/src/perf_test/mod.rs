@@ -23,7 +23,7 @@ use std::ffi::OsString;
 
 use archive::{Labels, RunRecord, RunState};
 use load::StopCondition;
-use measure::{Counters, Metric, Nanos, Phase};
+use measure::{Counters, Interval, Metric, Nanos, Phase, counted};
 use report::console;
 use report::perf_test::Sums;
 use session::RunOutcome;
@@ -132,8 +132,13 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     if let Some(failure) = show.failed.take() {
         return Err(failure);
     }
-    output::print(&ending(&resolved, &outcome))?;
+    let length = measured(&outcome.record);
+    let sums = sums(&resolved, &outcome.record, &outcome.measured, length);
+    output::print(&ending(&resolved, &outcome, length, sums))?;
     remarks(&outcome.record);
+    if let Some(told) = missing(&resolved, &outcome.record, sums.length > length) {
+        say(&told);
+    }
     at_once.check()?;
     if let Some(report) = report {
         say(&format!("report: {}", report?.display()));
@@ -178,34 +183,29 @@ fn starting(resolved: &ResolvedRun) -> String {
 }
 
 /// Why it stopped, and the sums.
-fn ending(resolved: &ResolvedRun, outcome: &RunOutcome) -> String {
+fn ending(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos, sums: Sums) -> String {
     let named = resolved.format == Format::Default;
-    let length = measured(&outcome.record);
     format!(
         "test stopped{}\n{}",
         reason(resolved, &outcome.record, length),
-        resolved
-            .lines
-            .summary(&outcome.measured, sums(resolved, outcome, length), named)
+        resolved.lines.summary(&outcome.measured, sums, named)
     )
 }
 
 /// What the averages are made of: what was sent and received in the measured phase. A test that counts its messages
-/// lasts until the last of them was received, as PerfTest's does: for the longest latency more, and no longer than the
-/// drain.
-fn sums(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos) -> Sums {
-    let Counters { sent, received, .. } = outcome.measured.counters;
+/// lasts until the last of them was received: for the longest latency more, and no longer than the drain. Where the drain
+/// ended before, it lasts as long as that.
+fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos) -> Sums {
+    let Counters { sent, received, .. } = of.counters;
     let measured = Sums {
         sent,
         received,
         length,
     };
-    let record = &outcome.record;
     let Some(summary) = &record.summary else {
         return measured;
     };
-    let spans = || record.phases.iter();
-    let is_warmed_up = spans().any(|span| span.phase == Phase::Warmup);
+    let is_warmed_up = record.phases.iter().any(|it| it.phase == Phase::Warmup);
     let later = summary.received.total > received;
     let is_counted = resolved
         .experiment
@@ -215,15 +215,71 @@ fn sums(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos) -> Sums {
     if !later || !is_counted || is_warmed_up || reached_time(resolved, length) {
         return measured;
     }
-    let drained = spans().filter(|span| span.phase == Phase::Drain);
-    let drained: f64 = drained.map(|span| span.end - span.start).sum();
-    let latencies = outcome.measured.latencies.histogram(Metric::END_TO_END);
-    let longest = Nanos(latencies.max()).min(Nanos::from_secs_f64(drained));
+    let drained = drained(record);
+    let latencies = of.latencies.histogram(Metric::END_TO_END);
+    let rest = match is_cut_off(resolved, drained) && not_received(resolved, record).is_some() {
+        true => drained,
+        false => Nanos(latencies.max()).min(drained),
+    };
     Sums {
         sent,
         received: summary.received.total,
-        length: length + longest,
+        length: length + rest,
     }
+}
+
+/// How long messages in flight were awaited.
+fn drained(record: &RunRecord) -> Nanos {
+    let drained = record.phases.iter().filter(|it| it.phase == Phase::Drain);
+    Nanos::from_secs_f64(drained.map(|span| span.end - span.start).sum())
+}
+
+/// Whether they were awaited for as long as may be.
+fn is_cut_off(resolved: &ResolvedRun, drained: Nanos) -> bool {
+    drained + Nanos::from_millis(1) >= resolved.experiment.phases.drain.0
+}
+
+/// Deliveries that had not come at the end, and how many there should be, where that is known; `None` where none is missing,
+/// consumers count for themselves, or nobody knows. Without a ledger it is the fewest that can be.
+fn not_received(resolved: &ResolvedRun, record: &RunRecord) -> Option<(u64, Option<u64>)> {
+    let loads = &resolved.experiment.load;
+    let is_counted = loads.iter().any(|it| it.consumers.message_count > Some(0));
+    let summary = record.summary.as_ref().filter(|_| !is_counted)?;
+    let missing = match (&summary.ledger, &summary.verdict) {
+        (Some(it), _) => (
+            it.lost + it.outstanding + it.unconfirmed_missing,
+            Some(it.sent),
+        ),
+        (None, Some(verdict)) => {
+            let each = verdict.facts.expected_rate? / summary.sent.rate;
+            let fewest = (each * summary.sent.total as f64).round() as u64;
+            (fewest.saturating_sub(summary.received.total), None)
+        }
+        (None, None) => return None,
+    };
+    Some(missing).filter(|it| it.0 > 0)
+}
+
+/// That not all was received, how long it was awaited, and what waits longer.
+fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Option<String> {
+    let (missing, all) = not_received(resolved, record)?;
+    let missing = match all {
+        Some(all) => format!("{missing} of {}", counted(all, "message")),
+        None => format!("at least {}", counted(missing, "message")),
+    };
+    let drained = drained(record);
+    let averages = match is_averaged {
+        true => ", which the averages include",
+        false => "",
+    };
+    let longer = match is_cut_off(resolved, drained) {
+        true => ": -st waits longer, -D until consumers have had their number",
+        false => "",
+    };
+    Some(format!(
+        "not received: {missing} in the {:.1} s that the end lasted{averages}{longer}",
+        drained.as_secs_f64()
+    ))
 }
 
 /// Whether the test lasted for as long as it may.
@@ -304,4 +360,94 @@ fn remarks(record: &RunRecord) {
         ));
     }
     output::aside(&text);
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{PhaseSpan, RunSummary, Throughput, Verdict};
+    use measure::ledger::LedgerSummary;
+
+    use super::*;
+
+    fn resolved(line: &str) -> ResolvedRun {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let values = Values::read(&words, &|_| None).expect("options");
+        resolved::resolve(&values, "test-1".to_owned()).expect("a test")
+    }
+
+    /// 500 messages that were sent in a second, of which some were received in that and the rest of them in the drain.
+    fn record(received: u64, drained: f64, ledger: Option<LedgerSummary>) -> RunRecord {
+        let span = |phase, start, end| PhaseSpan { phase, start, end };
+        let all = |total| Throughput {
+            total,
+            rate: total as f64,
+        };
+        let mut verdict = Verdict::default();
+        verdict.facts.expected_rate = Some(1_000.0);
+        RunRecord {
+            state: RunState::Complete,
+            phases: vec![
+                span(Phase::Measure, 0.0, 1.0),
+                span(Phase::Drain, 1.0, 1.0 + drained),
+            ],
+            summary: Some(RunSummary {
+                sent: all(500),
+                received: all(received),
+                verdict: Some(verdict),
+                ledger,
+                ..RunSummary::default()
+            }),
+            ..RunRecord::default()
+        }
+    }
+
+    /// The averages are of the time in which all that was received that they count, and what was not has a line.
+    #[test]
+    fn an_end_that_was_cut_off_says_what_was_not_received() {
+        let ledger = |unconfirmed_missing, outstanding| LedgerSummary {
+            sent: 500,
+            unconfirmed_missing,
+            outstanding,
+            ..LedgerSummary::default()
+        };
+        let averages = |line: &str, record: &RunRecord| {
+            let resolved = resolved(line);
+            let (mut of, length) = (Interval::new(), measured(record));
+            (of.counters.sent, of.counters.received) = (500, 100);
+            let sums = sums(&resolved, record, &of, length);
+            let told = missing(&resolved, record, sums.length > length);
+            (sums.length.as_secs_f64(), told.unwrap_or_default())
+        };
+        let longer = ": -st waits longer, -D until consumers have had their number";
+        for missing in [ledger(300, 0), ledger(0, 300)] {
+            let cut = record(200, 4.0, Some(missing));
+            let (length, told) = averages("-u q -C 500", &cut);
+            let of = "not received: 300 of 500 messages in the 4.0 s that the end lasted";
+            assert_eq!(
+                (length, told),
+                (5.0, format!("{of}, which the averages include{longer}"))
+            );
+            // A test with a time has its averages of that.
+            let (length, told) = averages("-u q -z 1", &cut);
+            assert_eq!((length, told), (1.0, format!("{of}{longer}")));
+            // What the broker says that it does not hold is not waited for.
+            let ended = record(200, 2.5, Some(missing));
+            let (_, told) = averages("-u q -C 500", &ended);
+            assert!(told.ends_with("2.5 s that the end lasted"), "{told}");
+        }
+        let (_, told) = averages("-u a,b -C 500", &record(200, 4.0, None));
+        assert!(
+            told.starts_with("not received: at least 800 messages in the 4.0 s"),
+            "{told}"
+        );
+        for (line, received, ledger) in [
+            ("-u q -C 500", 500, Some(ledger(0, 0))),
+            ("-u a,b -C 500", 1_000, None),
+            // Those who count receive no more than that.
+            ("-u q -C 500 -D 100", 100, None),
+        ] {
+            let (_, told) = averages(line, &record(received, 4.0, ledger));
+            assert_eq!(told, "", "{line}");
+        }
+    }
 }

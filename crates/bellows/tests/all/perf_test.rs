@@ -203,6 +203,31 @@ fn averages_of_counted_messages_last_until_they_were_worked_on() {
     }
 }
 
+/// Consumers work for 5 s on what is sent at once: the end does not wait for them and says so, and those that count have
+/// all.
+#[test]
+fn what_consumers_do_not_have_at_the_end_is_told() {
+    let broker_dir = folder();
+    let broker = Broker::start(broker_dir.path());
+    for (line, told) in [
+        ("-u one -C 50", " of 50 messages in the "),
+        ("-u two -C 50 -c 100", " of 50 messages in the "),
+        ("-u a,b -C 50", "not received: at least "),
+        ("-u three -C 50 -D 50", ""),
+    ] {
+        let dir = folder();
+        let line = format!("-x 1 -y 1 -L 100000 -ad true -st 0 {line}");
+        let ended = perf_test(dir.path(), &broker.url, &line);
+        ended.assert_ok();
+        match told {
+            "" => assert_eq!(totals(dir.path()), (50, 50), "{ended:#?}"),
+            told => assert!(ended.stderr.contains(told), "{ended:#?}"),
+        }
+        let is_told = ended.stderr.contains("not received: ");
+        assert_eq!(is_told, !told.is_empty(), "{ended:#?}");
+    }
+}
+
 #[test]
 fn counts_and_sequences_are_each_clients() {
     let dir = folder();

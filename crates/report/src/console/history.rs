@@ -4,7 +4,7 @@ use archive::{History, HistoryChange, HistoryFigure};
 
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{counted, figure};
-use crate::text::comparison::{probability, signed};
+use crate::text::comparison::{and_more, probability, signed};
 
 /// A run that has no value.
 const NONE: char = '·';
@@ -14,7 +14,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const INDENT: usize = 2;
 /// Runs that a level has at least.
 const LEAST_OF_LEVEL: usize = 3;
-/// Runs that are left out are named up to so many.
+/// Runs that are left out or lie apart are named up to so many.
 const MOST_NAMED: usize = 3;
 
 /// The history, ending in a newline.
@@ -218,12 +218,17 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
         });
         range(figure(low, figure_of.unit), &figure(high, figure_of.unit))
     };
-    let id = |run: usize| of.runs.get(run).map_or("", |it| it.id.as_str());
-    let place = match first == last {
-        true => id(*first).to_owned(),
-        false => format!("from {} to {}", id(*first), id(*last)),
+    let id = |run: &usize| of.runs.get(*run).map_or("", |it| it.id.as_str());
+    let count = figure_of.apart.len();
+    let place = match count > MOST_NAMED && last - first + 1 == count {
+        true => format!("from {} to {}", id(first), id(last)),
+        false => {
+            let named = figure_of.apart.iter().take(MOST_NAMED).map(id);
+            let named: Vec<&str> = named.collect();
+            named.join(", ") + &and_more(count.saturating_sub(MOST_NAMED))
+        }
     };
-    let runs = counted(figure_of.apart.len() as u64, "run");
+    let runs = counted(count as u64, "run");
     let verb = if first == last { "lies" } else { "lie" };
     let more = figure_of.runs_for_apart.map(|needed| {
         format!("; that it is a change which went back, {needed} runs or more can show")
@@ -416,6 +421,19 @@ mod tests {
         let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, lie apart: 9 ns, the others 5 ns; \
                     that it is a change which went back, 13 runs or more can show";
         assert!(text(&of).contains(told), "{}", text(&of));
+        // Some that are no neighbours, and many of those.
+        for (apart, told) in [
+            (&[3, 9][..], "2 runs, x-03, x-09, lie apart: "),
+            (&[3, 4, 5], "3 runs, x-03, x-04, x-05, lie apart: "),
+            (
+                &[1, 3, 5, 9, 11],
+                "5 runs, x-01, x-03, x-05 and 2 more, lie apart: ",
+            ),
+        ] {
+            of.figures[1].apart = apart.to_vec();
+            let text = text(&of).replace("2026-11-21T00-12-33Z-x-00", "x-");
+            assert!(text.contains(told), "{text}");
+        }
         let figure = &mut of.figures[1];
         (figure.apart, figure.runs_for_apart) = (vec![4], None);
         let told = "1 run, 2026-11-21T00-12-33Z-x-0004, lies apart: 9 ns, the others";

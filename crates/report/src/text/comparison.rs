@@ -71,7 +71,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
 }
 
 /// That further ones are not named: empty where there are none.
-fn and_more(more: usize) -> String {
+pub(crate) fn and_more(more: usize) -> String {
     match more {
         0 => String::new(),
         more => format!(" and {more} more"),

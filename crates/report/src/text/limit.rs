@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use archive::{
-    FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, Tier, Warning, WarningCode,
+    FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, Tier,
+    Warning, WarningCode,
 };
 use compare::knee;
 
@@ -105,9 +106,11 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
     }
     let found = of.found.unwrap_or_default();
     let trials = counted(of.trials.len() as u64, "trial");
+    let lowest = rates(of).first().copied().unwrap_or_default();
+    let open = found.low.and_then(|low| not_held(of, low));
     match found {
         _ if of.trials.is_empty() => "no trial has ended, so that nothing is known".to_owned(),
-        FoundLimit { low: None, .. } if of.untold().is_some() => untold(of),
+        FoundLimit { low: None, .. } if of.untold().is_some() => untold(of, lowest),
         FoundLimit {
             low: Some(low),
             high: Some(high),
@@ -133,6 +136,11 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             rate(low),
             rate(unclear)
         ),
+        FoundLimit { low: Some(low), .. } if open.is_some() => format!(
+            "{} msg/s hold; after {trials} it is not known whether {} do",
+            rate(low),
+            rate(open.unwrap_or_default())
+        ),
         FoundLimit { low: Some(low), .. } if (f64::MIN_POSITIVE..=low).contains(&of.plan.most) => {
             format!(
                 "{} msg/s hold, the highest rate that may be tried: --most allows more",
@@ -145,26 +153,69 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
                 rate(low)
             )
         }
-        FoundLimit {
-            high: Some(high), ..
-        } => format!("no rate holds that was tried, down to {} msg/s", rate(high)),
-        FoundLimit { .. } => {
-            format!("{trials} were made, and none tells whether its rate holds")
+        FoundLimit { .. } if of.trials.iter().all(LimitTrial::is_missed) => {
+            format!(
+                "no rate holds that was tried, down to {} msg/s",
+                rate(lowest)
+            )
         }
+        FoundLimit { .. } => format!(
+            "after {trials} it is not known whether any rate holds{}",
+            also_missed(of, 0.0)
+        ),
     }
 }
 
-/// That trials are too short for what is asked for, or something else keeps it from being told.
-fn untold(of: &LimitTrials) -> String {
-    let lowest = rates(of).first().copied().unwrap_or_default();
+/// The lowest rate above another one at which a trial did not hold.
+fn not_held(of: &LimitTrials, above: f64) -> Option<f64> {
+    let trials = of.trials.iter().filter(|it| it.rate > above);
+    let not = trials.filter(|it| it.outcome != LimitOutcome::Held);
+    not.map(|it| it.rate).min_by(f64::total_cmp)
+}
+
+/// That trials are too short for what is asked for, or something else keeps it from being told; and from where on rates do not hold.
+fn untold(of: &LimitTrials, lowest: f64) -> String {
     let what = of.untold().map(|it| match &it.why {
         Some(why) => format!("{}: {why}", it.that),
         None => it.that.clone(),
     });
     format!(
-        "cannot tell whether {} msg/s hold: {}",
+        "cannot tell whether {} msg/s hold{}: {}",
         rate(lowest),
+        also_missed(of, lowest),
         what.unwrap_or_default()
+    )
+}
+
+/// That a rate above another one does not hold, as all of its trials say and none of a higher rate denies; empty where none is known.
+fn also_missed(of: &LimitTrials, above: f64) -> String {
+    let is_missed = |at: &f64| {
+        let mut trials = of.trials.iter().filter(|it| it.rate >= *at);
+        let agrees = |it: &LimitTrial| match it.rate > *at {
+            true => it.outcome != LimitOutcome::Held,
+            false => it.is_missed(),
+        };
+        *at > above && trials.all(agrees)
+    };
+    let missed = rates(of).into_iter().find(is_missed);
+    missed.map_or_else(String::new, |at| format!("; {} msg/s do not", rate(at)))
+}
+
+/// Why no lower rate was tried, and what would help: no rate that a trial has shown not to hold.
+fn advice(of: &LimitTrials, untold: &RequirementOutcome, lowest: f64) -> String {
+    if !untold.lacks_samples() {
+        return "lower rates tell no more, so that none was tried: what keeps it from being told has to be mended first".to_owned();
+    }
+    let begin = match not_held(of, lowest) {
+        Some(failed) => format!(
+            ", or begin between that and {} msg/s, which did not hold (--from)",
+            rate(failed)
+        ),
+        None if lowest < of.plan.most => ", or begin at a higher rate (--from)".to_owned(),
+        None => String::new(),
+    };
+    format!(
+        "fewer messages tell even less, so that no lower rate was tried: make trials longer (--set phases.measure=…){begin}"
     )
 }
 
@@ -192,12 +243,8 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
             several => format!("{} that agree", counted(several.into(), "trial")),
         },
     )];
-    if of.untold().is_some() {
-        notes.push(
-            "fewer messages tell even less, so that no lower rate was tried: make trials longer (--set phases.measure=…), or begin at a higher \
-             rate (--from)"
-                .to_owned(),
-        );
+    if let (Some(untold), Some(lowest)) = (of.untold(), rates(of).first()) {
+        notes.push(advice(of, untold, *lowest));
     }
     let between = mixed(of);
     if !between.is_empty() {
@@ -286,13 +333,22 @@ pub(crate) fn rates(of: &LimitTrials) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use archive::RequirementOutcome;
-
     use super::*;
 
+    const TOO_FEW: &str = RequirementOutcome::TOO_FEW;
+
     fn found(low: Option<f64>, high: Option<f64>, unclear: Option<f64>) -> String {
+        let outcome = match (low, high) {
+            (Some(_), _) => LimitOutcome::Held,
+            (None, Some(_)) => LimitOutcome::Missed,
+            (None, None) => LimitOutcome::Unclear,
+        };
         headline(&LimitTrials {
-            trials: vec![LimitTrial::default()],
+            trials: vec![LimitTrial {
+                rate: low.or(high).unwrap_or(1.0),
+                outcome,
+                ..LimitTrial::default()
+            }],
             found: Some(FoundLimit {
                 low,
                 high,
@@ -320,10 +376,10 @@ mod tests {
     fn a_search_that_ended_since_nothing_can_be_told_says_what_would_help() {
         let slo = RequirementOutcome {
             that: "end-to-end p99.99 < 10ms".to_owned(),
-            why: Some("too few values".to_owned()),
+            why: Some(TOO_FEW.to_owned()),
             ..RequirementOutcome::default()
         };
-        let of = LimitTrials {
+        let mut of = LimitTrials {
             trials: vec![LimitTrial {
                 rate: 10_000.0,
                 outcome: LimitOutcome::Missed,
@@ -337,12 +393,150 @@ mod tests {
             }),
             ..LimitTrials::default()
         };
+        of.plan.most = 10e6;
+        let untold = format!("end-to-end p99.99 < 10ms: {TOO_FEW}");
         assert_eq!(
             headline(&of),
-            "cannot tell whether 10,000 msg/s hold: end-to-end p99.99 < 10ms: too few values"
+            format!("cannot tell whether 10,000 msg/s hold: {untold}")
         );
-        let notes = notes(&of).join("\n");
-        assert!(notes.contains("make trials longer"), "{notes}");
+        let told = notes(&of).join("\n");
+        let longer = "make trials longer (--set phases.measure=…), or begin";
+        let higher = format!("{longer} at a higher rate (--from)");
+        assert!(told.contains(&higher), "{told}");
+        // A higher one was tried.
+        of.trials.insert(
+            0,
+            LimitTrial {
+                rate: 20_000.0,
+                outcome: LimitOutcome::Missed,
+                why: vec!["the backlog grew".to_owned()],
+                ..LimitTrial::default()
+            },
+        );
+        assert_eq!(
+            headline(&of),
+            format!("cannot tell whether 10,000 msg/s hold; 20,000 msg/s do not: {untold}")
+        );
+        let told = notes(&of).join("\n");
+        let between = "between that and 20,000 msg/s, which did not hold (--from)";
+        assert!(told.contains(&format!("{longer} {between}")), "{told}");
+        // More messages do not help.
+        of.trials[1].slos[0].why = Some("no ledger was kept".to_owned());
+        let told = notes(&of).join("\n");
+        assert!(!told.contains("make trials longer"), "{told}");
+    }
+
+    /// What a search says after trials of any outcomes.
+    fn any_search(random: &mut testkit::Random) -> LimitTrials {
+        let slo = |lacks: bool| RequirementOutcome {
+            that: "end-to-end p99.99 < 10ms".to_owned(),
+            met: (!lacks).then_some(false),
+            why: lacks.then(|| TOO_FEW.to_owned()),
+            ..RequirementOutcome::default()
+        };
+        let trials = (0..1 + random.below(6)).map(|_| {
+            use LimitOutcome::{Held, Missed, Unclear};
+            let outcome = random.of(&[Held, Held, Missed, Missed, Unclear]);
+            let is_bad = outcome != Held;
+            LimitTrial {
+                rate: random.of(&[1_000.0, 2_000.0, 4_000.0, 8_000.0]),
+                outcome,
+                why: is_bad.then(|| "missed".to_owned()).into_iter().collect(),
+                slos: is_bad
+                    .then(|| slo(outcome == Missed && random.one_in(2)))
+                    .into_iter()
+                    .collect(),
+                ..LimitTrial::default()
+            }
+        });
+        let trials: Vec<LimitTrial> = trials.collect();
+        let outcomes = trials.iter().map(|it| match it.outcome {
+            LimitOutcome::Held => (it.rate, compare::TrialOutcome::Held),
+            LimitOutcome::Missed => (it.rate, compare::TrialOutcome::Missed),
+            LimitOutcome::Unclear => (it.rate, compare::TrialOutcome::Unclear),
+        });
+        let most = random.of(&[4_000.0, 8_000.0, 16_000.0]);
+        let search = compare::LimitSearch {
+            first: 4_000.0,
+            least: 1.0,
+            most,
+            precision: 0.05,
+            confirmations: 3,
+            most_trials: 0,
+        };
+        let compare::LimitStep::Found(found) =
+            compare::limit_step(&search, &outcomes.collect::<Vec<_>>())
+        else {
+            panic!("no more trials");
+        };
+        let mut of = LimitTrials {
+            trials,
+            found: Some(FoundLimit {
+                low: found.low,
+                high: found.high,
+                unclear: found.unclear,
+                confirmed: found.is_confirmed,
+            }),
+            ..LimitTrials::default()
+        };
+        of.plan.most = most;
+        of
+    }
+
+    /// Whatever the trials came to: neither the sentence nor the advice says what a trial contradicts.
+    #[test]
+    fn no_advice_contradicts_a_trial() {
+        let mut random = testkit::Random::new(5);
+        for _ in 0..20_000 {
+            let of = any_search(&mut random);
+            let (head, notes) = (headline(&of), notes(&of).join("\n"));
+            let lowest = rates(&of)[0];
+            let failed = |above: f64| {
+                let trials = of.trials.iter().filter(|it| it.rate > above);
+                let failed = trials.filter(|it| it.outcome != LimitOutcome::Held);
+                failed.map(|it| it.rate).reduce(f64::min)
+            };
+            let low = of.found.and_then(|it| it.low);
+            let has_failed = low.and_then(failed).is_some();
+            let failed = failed(lowest);
+            let mut outcomes = of.trials.iter().map(|it| it.outcome);
+            let has_not_missed = outcomes.any(|it| it != LimitOutcome::Missed);
+            for (said, is_false) in [
+                ("no rate was found that does not", has_failed),
+                ("--most allows more", has_failed),
+                ("no rate holds that was tried", has_not_missed),
+            ] {
+                assert!(!head.contains(said) || !is_false, "{head}: {of:#?}");
+            }
+            if notes.contains("at a higher rate") {
+                assert!(
+                    failed.is_none() && lowest < of.plan.most,
+                    "{notes}: {of:#?}"
+                );
+            }
+            if notes.contains("between that and ") {
+                let failed = failed.expect("one that failed");
+                let told = format!("between that and {} msg/s, which did", rate(failed));
+                assert!(notes.contains(&told) && lowest < failed, "{notes}: {of:#?}");
+            }
+            for at in rates(&of) {
+                let trials = || of.trials.iter().filter(|it| it.rate == at);
+                let held = trials()
+                    .filter(|it| it.outcome == LimitOutcome::Held)
+                    .count();
+                let says = |what: &str| head.contains(&what.replace('N', &rate(at)));
+                let mut from = of.trials.iter().filter(|it| it.rate >= at);
+                let holds = from.any(|it| it.outcome == LimitOutcome::Held);
+                let is_missed = trials().all(LimitTrial::is_missed) && !holds;
+                assert!(!says("; N msg/s do not") || is_missed, "{head}: {of:#?}");
+                assert!(
+                    !says("cannot tell whether N msg/s") || held == 0,
+                    "{head}: {of:#?}"
+                );
+                let holds = head.starts_with(&format!("{} msg/s hold", rate(at)));
+                assert!(!holds || held > 0, "{head}: {of:#?}");
+            }
+        }
     }
 
     fn tried(p99s: &[(f64, u64)]) -> LimitTrials {
@@ -466,7 +660,10 @@ mod tests {
         at_most.plan.most = 5.0;
         assert!(headline(&at_most).contains("--most allows more"));
         assert!(found(None, Some(1.0), None).contains("down to 1.00 msg/s"));
-        assert!(found(None, None, None).contains("none tells"));
+        assert_eq!(
+            found(None, None, None),
+            "after 1 trial it is not known whether any rate holds"
+        );
         assert!(headline(&LimitTrials::default()).contains("nothing is known"));
     }
 }

@@ -1,15 +1,14 @@
 //! Making the runs of two sides in turns, and telling what they say.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use archive::{ComparedMatrix, ComparedSideName, PairedRuns, RunState, Tag};
+use archive::{ComparedMatrix, ComparedSideName, RunState, Tag};
 use measure::counted;
 use report::console::Shape;
 use session::{Observer, RunOptions};
 use study::{
-    FunctionCosts, LEAST_PAIRS, NextRun, counted_pairs, is_decided, looks_again, next_run_of,
-    paired_run,
+    CellRuns, FunctionCosts, LEAST_PAIRS, NextRun, is_decided, looks_again, next_run_of,
+    paired_run, runs_left,
 };
 
 use super::super::args::OutputArgs;
@@ -165,12 +164,11 @@ impl Turns {
             };
         }
         self.took.push(began.elapsed());
-        let run = paired_run(next, &record);
         let broken = (record.state != RunState::Complete).then(|| record.clone());
-        if let Some(told) = what_becomes(&run, &of.runs.runs) {
+        of.runs.runs.push(paired_run(next, &record));
+        if let Some(told) = what_becomes(&of.runs, broken.is_none()) {
             output::line_aside(&format!("{about} {told}"));
         }
-        of.runs.runs.push(run);
         of.costs
             .push(FunctionCosts::of_profiles(&record, &profiles));
         of.records.push(record);
@@ -244,7 +242,8 @@ impl Turns {
     }
 
     fn done(&self, compared: &ComparedMatrix) -> Done {
-        let is_whole = self.runs_left() == 0 || self.is_decided();
+        let cells = self.plan.folder.cell_runs();
+        let is_whole = cells.iter().all(CellRuns::is_whole) || self.is_decided();
         done(compared, self.plan.output.strict, is_whole)
     }
 
@@ -265,23 +264,6 @@ fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
     match is_strict && !is_whole {
         true => Done::Invalid,
         false => ended(compared),
-    }
-}
-
-/// Runs that are missing in a cell, as far as none is spoiled. A pair that a side spoiled itself is made, unless others hit it as well.
-fn runs_left(of: &PairedRuns) -> usize {
-    let is_whole = |pair: u32| of.runs.iter().filter(|it| it.pair == pair).count() == 2;
-    let own = of.runs.iter().filter(|it| it.own);
-    let own = own.filter(|it| is_whole(it.pair) && !of.is_made_anew(it.pair));
-    let own: HashSet<u32> = own.map(|it| it.pair).collect();
-    let counted = counted_pairs(of).len() + own.len();
-    let missing = (of.pairs as usize).saturating_sub(counted) * 2;
-    // The other run of the pair that is being made; that of a pair which others spoiled is not made.
-    let mut begun = of.runs.iter().filter(|it| !is_whole(it.pair));
-    match begun.find(|it| it.spoiled.is_none() || it.own) {
-        Some(begun) if begun.disturbed => missing + 1,
-        Some(_) => missing.saturating_sub(1),
-        None => missing,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is said of runs that do not count, how many are left, and how it ends.
 
-use archive::{Comparison, Decision, PairedRun, RunRecord, RunSummary};
+use archive::{Comparison, Decision, PairedRun, PairedRuns, RunRecord, RunSummary};
 
 use super::*;
 
@@ -48,59 +48,67 @@ fn runs_are_left_until_every_pair_is_made_that_counts_or_is_evidence() {
     assert_eq!(left(vec![spoiled(0, A, true), spoiled(0, B, false)]), 6);
     let all = |own| (0..3).flat_map(move |pair| [run(pair, A), spoiled(pair, B, own)]);
     assert_eq!(left(all(true).collect()), 0);
-    assert_eq!(left(all(false).collect()), 6);
+    // Of three pairs one is made anew.
+    assert_eq!(left(all(false).collect()), 2);
+}
+
+/// The run that is made next.
+fn next(of: &PairedRuns) -> Option<NextRun> {
+    next_run_of(&[of], of.seed).map(|it| it.1)
+}
+
+/// What is said of the last of these runs, of four pairs that were requested.
+fn told(runs: &[&PairedRun]) -> Option<String> {
+    let of = PairedRuns {
+        pairs: 4,
+        runs: runs.iter().copied().cloned().collect(),
+        ..PairedRuns::default()
+    };
+    what_becomes(&of, true)
 }
 
 #[test]
 fn what_becomes_of_a_pair_is_said_once() {
     use ComparedSideName::{A, B};
+    let says = |runs: &[&PairedRun]| told(runs).expect("a line");
     let own = spoiled(2, B, true);
-    let told = what_becomes(&own, &[run(2, A)]).expect("a line");
-    assert!(
-        told == "does not count: failed; that is a result of B, and no other pair is made for it",
-        "{told}"
+    assert_eq!(
+        says(&[&run(2, A), &own]),
+        "does not count: failed; that is a result of B, and no other pair is made for it"
     );
+    let anew = "another pair is to take its place";
     let other = spoiled(2, B, false);
-    let told = what_becomes(&other, &[]).expect("a line");
-    assert!(
-        told.ends_with("another pair takes its place if there is room for one"),
-        "{told}"
-    );
+    assert!(says(&[&other]).ends_with(anew));
     let disturbed = PairedRun {
         disturbed: true,
         ..run(2, A)
     };
-    let told = what_becomes(&disturbed, &[]).expect("a line");
-    assert!(told.starts_with("was disturbed by others"), "{told}");
+    assert_eq!(
+        says(&[&disturbed]),
+        format!("was disturbed by others on this machine; {anew}")
+    );
     // That a side spoiled its run is said whatever hit the pair, and what becomes of the pair is true of both.
-    let told = what_becomes(&own, std::slice::from_ref(&disturbed)).expect("a line");
-    assert!(
-        told == "does not count: failed; that is a result of B; another pair takes its place if there is room for one",
-        "{told}"
+    assert_eq!(
+        says(&[&disturbed, &own]),
+        format!("does not count: failed; that is a result of B; {anew}")
     );
-    let told = what_becomes(&disturbed, std::slice::from_ref(&own)).expect("a line");
-    assert!(
-        told.ends_with("another pair takes its place if there is room for one"),
-        "{told}"
-    );
+    assert!(says(&[&own, &disturbed]).ends_with(anew));
     let both = PairedRun {
         disturbed: true,
         ..own.clone()
     };
-    let told = what_becomes(&both, &[]).expect("a line");
+    assert!(says(&[&both]).ends_with(anew));
+    assert_eq!(told(&[&disturbed, &disturbed]), None);
+    assert_eq!(told(&[&own, &run(2, A)]), None);
+    // There is no room for a third.
+    let (zeroth, first) = (spoiled(0, A, false), spoiled(1, B, false));
     assert!(
-        told.ends_with("another pair takes its place if there is room for one"),
-        "{told}"
+        says(&[&zeroth, &first, &disturbed])
+            .ends_with("no other pair takes its place: at most 2 of 4 pairs may be made anew")
     );
-    assert_eq!(
-        what_becomes(&disturbed, std::slice::from_ref(&disturbed)),
-        None
-    );
-    assert_eq!(what_becomes(&run(2, A), &[own]), None);
 }
 
-/// Whatever hits the runs that were made: as many are left as are made when nothing hits those to come, and no other pair is made where none was
-/// promised.
+/// Whatever hits the runs: as many are left as are made when nothing hits those to come, and another pair is made just where that was said.
 #[test]
 fn what_is_left_and_said_is_what_is_made() {
     let hits = |kind: u64| match kind {
@@ -110,16 +118,15 @@ fn what_is_left_and_said_is_what_is_made() {
         4 => (false, false, true),
         _ => (false, false, false),
     };
-    let next = |of: &PairedRuns| next_run_of(&[of], of.seed).map(|it| it.1);
     for seed in 0..3_000_u64 {
         let mut of = PairedRuns {
-            pairs: 4,
+            pairs: 1 + seed as u32 % 5,
             seed,
             ..PairedRuns::default()
         };
         let mut kinds = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        for _ in 0..seed % 6 {
-            let Some(next) = next(&of) else { break };
+        let mut said = 0;
+        while let Some(next) = next(&of) {
             let (spoiled, own, disturbed) = hits((kinds >> 32) % 8);
             kinds = kinds
                 .wrapping_mul(6_364_136_223_846_793_005)
@@ -130,18 +137,21 @@ fn what_is_left_and_said_is_what_is_made() {
                 disturbed,
                 ..run(next.pair, next.side)
             });
-        }
-        let mut clean = of.clone();
-        while let Some(next) = next(&clean) {
-            clean.runs.push(run(next.pair, next.side));
-        }
-        let anew = (0..6).filter(|pair| of.is_made_anew(*pair)).count();
-        // Where there is room for all of them.
-        if anew <= 2 {
+            let is_first = of
+                .runs
+                .iter()
+                .filter(|it| it.pair == next.pair && it.is_hit());
+            let is_first = is_first.count() == 1 && of.runs.last().is_some_and(PairedRun::is_hit);
+            let told = what_becomes(&of, true).unwrap_or_default();
+            said += u32::from(is_first && told.ends_with("another pair is to take its place"));
+            let mut clean = of.clone();
+            while let Some(next) = self::next(&clean) {
+                clean.runs.push(run(next.pair, next.side));
+            }
             assert_eq!(runs_left(&of), clean.runs.len() - of.runs.len(), "{of:#?}");
-            let pairs = clean.runs.iter().map(|it| it.pair + 1).max();
-            assert_eq!(pairs, Some(4 + anew as u32), "{of:#?}");
         }
+        let made = of.runs.iter().map(|it| it.pair + 1).max();
+        assert_eq!(made, Some(of.pairs + said), "{of:#?}");
     }
 }
 

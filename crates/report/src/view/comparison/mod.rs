@@ -286,18 +286,26 @@ fn report_beside(of: &ComparisonSource<'_>, id: &str) -> Option<Vec<String>> {
 /// The pairs of which a run does not count or was disturbed, a sentence for each reason: what became of them.
 fn made_anew(of: &PairedRuns) -> Vec<String> {
     let mut reasons: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    let anew = of.made_anew();
+    let is_made = |pair: u32| of.runs.iter().any(|run| run.pair == pair);
     for run in &of.runs {
         let why = match (&run.spoiled, run.disturbed) {
             (Some(why), _) => format!("a run does not count: {why}"),
             (None, true) => "others on the machine disturbed a run".to_owned(),
             (None, false) => continue,
         };
-        let becomes = match run.own && !of.is_made_anew(run.pair) {
-            true => format!(
+        let becomes = match anew.iter().position(|pair| *pair == run.pair) {
+            _ if run.own && !of.is_hit(run.pair) => format!(
                 "that is a result of {}, and no other was made for it",
                 run.side
             ),
-            false => "others were made in their place where there was room for it".to_owned(),
+            Some(number) if is_made(of.pairs + number as u32) => "made anew".to_owned(),
+            Some(_) => "to be made anew".to_owned(),
+            None => format!(
+                "not made anew: at most {} of {} may be",
+                of.most_anew(),
+                measure::counted(of.pairs.into(), "pair")
+            ),
         };
         let reason = format!("{why}; {becomes}");
         reasons.entry(reason).or_default().insert(run.pair + 1);
@@ -364,7 +372,8 @@ mod tests {
             disturbed,
         };
         use ComparedSideName::{A, B};
-        let of = PairedRuns {
+        let mut of = PairedRuns {
+            pairs: 3,
             runs: vec![
                 run(0, A, false, false),
                 run(0, B, true, false),
@@ -375,13 +384,26 @@ mod tests {
             ],
             ..PairedRuns::default()
         };
-        let anew = "others were made in their place where there was room for it";
-        assert_eq!(
-            made_anew(&of),
-            [
+        let mut told = |anew: &str| {
+            let mut expected = [
                 format!("pair 3: a run does not count: failed; {anew}"),
                 "pairs 1, 2: a run does not count: failed; that is a result of B, and no other was made for it".to_owned(),
                 format!("pair 3: others on the machine disturbed a run; {anew}"),
+            ];
+            let mut made = made_anew(&of);
+            expected.sort_unstable();
+            made.sort_unstable();
+            assert_eq!(made, expected);
+            of.runs.push(run(3, A, false, false));
+        };
+        told("to be made anew");
+        told("made anew");
+        of.pairs = 1;
+        of.runs = vec![run(0, A, false, true)];
+        assert_eq!(
+            made_anew(&of),
+            [
+                "pair 1: others on the machine disturbed a run; not made anew: at most 0 of 1 pair may be"
             ]
         );
     }
