@@ -77,7 +77,7 @@ const FOLDERS: &str = "app bin data dev etc home lib mnt opt proc root run sbin 
 const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlog html ini jar java jfr js json jsonl log lua mjs out \
     pcap pem php pl properties py rb rs sh sql svg tar tgz toml ts tsv txt xml yaml yml zip";
 /// What stands for the broker's address.
-const PLACEHOLDERS: &str = "url host port";
+const ADDRESS_PARTS: &str = "url host port";
 const QUOTES: [char; 2] = ['"', '\''];
 
 /// What stands behind a name.
@@ -87,6 +87,8 @@ enum After {
     Anything,
     /// What is no secret whatever it is.
     Public,
+    /// A secret, which ends with its chunk, unless there are quotes.
+    Value,
     /// A secret, of which nobody knows where it ends: at the next option, or with the command.
     Secret,
     /// Secrets, to the end of the command.
@@ -186,7 +188,10 @@ impl Reader {
         while !rest.is_empty() {
             let (blank, after) = split_before(rest, |c| !c.is_whitespace());
             let (chunk, next) = split_before(after, char::is_whitespace);
-            self.between(blank);
+            // A backslash continues the line.
+            if !(out.ends_with('\\') && blank.starts_with('\n')) {
+                self.between(blank);
+            }
             let shown = self.chunk(chunk);
             let behind = shown
                 .strip_prefix(BLOT)
@@ -235,9 +240,12 @@ impl Reader {
             values = Some(values.map_or(range.start, |it| it.start)..range.end);
         }
         self.is_told |= is_sure;
-        if self.after == After::Public && values.is_some() {
-            self.after = After::Anything;
-        }
+        self.after = match self.after {
+            After::Public if values.is_some() => After::Anything,
+            After::Value if is_sure && chunk.contains(['"', '\'', '\\', '`']) => After::Secret,
+            After::Value if is_sure => After::Anything,
+            after => after,
+        };
         let rest = chunk.get(at..).unwrap_or_default();
         let Some(values) = values.filter(|_| hides) else {
             self.between(rest);
@@ -279,6 +287,7 @@ impl Reader {
             let (_, rest) = url.split_once("://").unwrap_or(("", url));
             let login = rest.rsplit_once('@').map(|it| it.0);
             let parts = rest.split(['/', '?', '#', '&', '=', '@', ':']);
+            let parts = parts.filter(|it| !is_known_by_itself(it));
             let hidden = login
                 .into_iter()
                 .chain(parts)
@@ -308,11 +317,11 @@ impl Reader {
     }
 
     fn is_secret(&self) -> bool {
-        matches!(self.after, After::Secret | After::Secrets)
+        matches!(self.after, After::Value | After::Secret | After::Secrets)
     }
 
     fn end_secret(&mut self) {
-        if self.after == After::Secret {
+        if self.after != After::Secrets {
             self.after = After::Anything;
         }
     }
@@ -336,7 +345,8 @@ impl Reader {
     fn option(&mut self, token: Token<'_>) -> Option<usize> {
         let text = token.text;
         if let Some(name) = text.strip_prefix("--") {
-            self.after = is_name(name).then(|| behind_name(name))?;
+            let is_word = !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphabetic());
+            self.after = (is_word || is_name(name)).then(|| behind_name(name))?;
             return Some(text.len());
         }
         if let Some(name) = text.strip_prefix('+') {
@@ -356,7 +366,7 @@ impl Reader {
         let letter = name.chars().next().filter(char::is_ascii_alphabetic)?;
         let joined = name.get(1..).unwrap_or_default();
         self.after = match self.program {
-            (_, secret) if secret.contains(letter) => After::Secret,
+            (_, secret) if secret.contains(letter) => After::Value,
             (public, _) if public.contains(letter) => After::Public,
             _ => After::Anything,
         };
@@ -384,7 +394,7 @@ impl Reader {
             self.after = After::Secrets;
             return !hides;
         }
-        if self.after != After::Secrets && token.names_secret() {
+        if !hides && token.names_secret() {
             self.after = After::Secret;
             return false;
         }
@@ -421,7 +431,7 @@ impl Token<'_> {
     fn is_reference(self) -> bool {
         let is_place = self.before.ends_with('{')
             && self.behind.starts_with('}')
-            && has(PLACEHOLDERS, self.text);
+            && has(ADDRESS_PARTS, self.text);
         // It is none where quotes or a backslash make it a letter; numbers are awk's.
         let before = self.before.strip_suffix('$');
         let is_literal =
@@ -431,13 +441,14 @@ impl Token<'_> {
 
     /// `NAME=`, also behind Java's `-D`.
     fn is_assigned_to(self) -> bool {
-        let begins = !self.before.ends_with(is_of_token) || self.before.ends_with("-D");
+        let is_of_java = self.before.ends_with("-D") && is_path(self.text);
+        let begins = !self.before.ends_with(is_of_token) && is_name(self.text) || is_of_java;
         // A secret may end with the sign.
         let is_sure = self.behind.len() > 1
             || KNOWN.contains(self.text)
             || self.text == self.text.to_ascii_uppercase();
         let is_one = self.behind.starts_with('=') && !self.behind.starts_with("==");
-        begins && is_name(self.text) && is_one && is_sure
+        begins && is_one && is_sure
     }
 
     /// A word, or a key, that speaks of a secret.
@@ -518,15 +529,15 @@ fn is_reference(word: &str) -> bool {
     word.strip_prefix('$')
         .or_else(|| inner("${"))
         .is_some_and(is_variable)
-        || inner("{").is_some_and(|it| has(PLACEHOLDERS, it))
+        || inner("{").is_some_and(|it| has(ADDRESS_PARTS, it))
 }
 
 fn behind_name(name: &str) -> After {
     let name = name.to_ascii_lowercase();
     match name.as_str() {
         it if has(PUBLIC, &it.replace('_', "-")) => After::Public,
-        "pin" | "pw" | "user" | "username" | "proxy-user" => After::Secret,
-        it if is_of_login(it) => After::Secret,
+        "pin" | "pw" | "user" | "username" | "proxy-user" => After::Value,
+        it if is_of_login(it) => After::Value,
         _ => After::Anything,
     }
 }
