@@ -4,7 +4,7 @@
 //! no list and no text of several lines is followed to its end, so there is no grammar to get wrong: a token is shown where it is
 //! known by itself (words of shells and programs, names of options and variables, short numbers, files, addresses) and no name of a
 //! secret stands before it in its command. Where a chunk has one that is hidden, all from its first value to its last is, since a
-//! part of a secret may be harmless. What is hidden too often is so in the open; what is shown is safe by itself.
+//! part of a secret may be harmless.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -311,7 +311,7 @@ impl Reader {
             (self.has_begun, self.prints) = (false, false);
         }
         // A text for the program's input.
-        if gap.contains("<<") {
+        if gap.contains("<<<") {
             self.after = After::Secret;
         }
     }
@@ -547,7 +547,7 @@ fn speaks_of_secrets(word: &str) -> bool {
     !KNOWN.contains(word) && is_secret(&word.to_lowercase().replace("passes", ""))
 }
 
-/// Whether a value is one that no secret is part of: no sign but those of names, files and numbers.
+/// Whether a value has only letters, and signs of names, files and numbers.
 fn is_plain(value: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./%+-,".contains(c);
     let port = value.rsplit_once(':').filter(|it| is_number(it.1));

@@ -205,7 +205,7 @@ fn what_is_not_known_is_hidden_in_scripts() {
             "echo a 'b c3' | docker login -u me",
             "echo a 'b ***' | docker login -u ***",
         ),
-        ("x <<!\ns3cret\n!\nsleep 1", "x <<!\n***\n!\nsleep 1"),
+        ("x <<! >/dev/null\ns3cret\n!", "x <<! >/dev/null\n***\n!"),
         ("x <<< 1234", "x <<< ***"),
         (r"printf '\163\063' '\033'", r"printf '\***' '\033'"),
         // A secret may have a harmless part.
