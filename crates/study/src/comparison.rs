@@ -18,6 +18,9 @@ const MAY_DIFFER: [&str; 5] = ["broker", "name", "description", "require", "note
 /// Reasons that are named, at most.
 const MOST_REASONS: usize = 20;
 
+/// What a comparison cannot tell of commands.
+const HIDDEN_WORDS: &str = "words of the load's command that are hidden (***) were not compared";
+
 /// Characters of a value that differs that are shown.
 const MOST_SHOWN: usize = 100;
 
@@ -119,6 +122,13 @@ pub(crate) fn gather(
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).collect(),
+        remarks: a
+            .iter()
+            .chain(b)
+            .any(hides_words)
+            .then(|| HIDDEN_WORDS.to_owned())
+            .into_iter()
+            .collect(),
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
@@ -331,6 +341,18 @@ pub(crate) fn load_of(record: &RunRecord) -> String {
         keys.retain(|key, _| !MAY_DIFFER.contains(&key.as_str()));
     }
     load.to_string()
+}
+
+/// Whether words of a program that is the load are hidden.
+fn hides_words(record: &RunRecord) -> bool {
+    let loads = record.experiment.get("load").and_then(Value::as_array);
+    let commands = loads
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.get("command"));
+    commands
+        .into_iter()
+        .any(|it| it.to_string().contains("***"))
 }
 
 /// Where two runs' brokers were that bellows did not start, where that differs: both addresses.

@@ -89,6 +89,21 @@ fn runs_that_were_profiled_in_blocks_are_compared_with_such_alone() {
 }
 
 #[test]
+fn hidden_words_of_a_command_are_told_as_not_compared() {
+    let side = |word: &str| {
+        [1.0, 1.001, 0.999].map(|it| {
+            let mut run = run("x", "3.10", 2, 1_000.0 * it);
+            run.experiment["load"] = json!([{"command": ["x", word]}]);
+            run
+        })
+    };
+    for (word, remarks) in [("fast", 0), ("--token=***", 1)] {
+        let found = comparison(&side(word), &side(word), ComparisonOptions::default());
+        assert_eq!(found.expect("comparable").remarks.len(), remarks, "{word}");
+    }
+}
+
+#[test]
 fn a_side_that_delivers_nothing_is_not_the_same() {
     let options = ComparisonOptions::default();
     let side = |rates: [f64; 3]| rates.map(|rate| run("x", "3.10", 2, rate));

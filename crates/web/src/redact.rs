@@ -4,14 +4,11 @@
 //! whether it is a secret, an address, or a table of names that only their owner knows. Where nothing but text is
 //! left (the label of an event, a name of a variable), a pattern decides, and in doubt it hides.
 
-mod options;
-mod shell;
-
-use std::cell::RefCell;
+mod command;
 
 use load::Endpoint;
 
-use options::{Behind, Options, is_ports, is_program, is_unknown, is_variable};
+pub use command::words as words_and_secrets;
 
 /// What stands where a secret stood.
 pub const BLOT: &str = "***";
@@ -93,9 +90,6 @@ const UNITS: [&str; 17] = [
 /// Tables of a load whose keys somebody else chose.
 const ARGUMENTS: [&str; 3] = ["headers", "arguments", "consumer-arguments"];
 
-/// PerfTest's short option for a client's secret, which its value may follow at once.
-const PERF_TESTS: &str = "o2sec";
-
 /// What stands for a login, and for an address, in what bellows itself says of URLs.
 const EXAMPLE_LOGIN: (&str, &str) = ("USER", "PASSWORD");
 const EXAMPLE_ADDRESS: (&str, &str) = ("HOST", "PORT");
@@ -168,15 +162,6 @@ fn is_of_login(key: &str) -> bool {
         || may_be_secret(&key)
 }
 
-/// Whether a word is a header as programs are given them, `X-Signature: VALUE`, that may log in.
-fn is_login_header(word: &str, mark: &str) -> bool {
-    let header = word.split_once(mark);
-    header.is_some_and(|(key, value)| {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        key.chars().all(is_name) && (is_of_login(key) || is_credential(value))
-    })
-}
-
 /// Whether a table, as TOML or JSON, has a key or a value within that may be a secret, at any depth.
 fn holds_secret(table: &str) -> bool {
     let marks = |c: char| matches!(c, '{' | '}' | '[' | ']' | ',' | '"' | '\'' | '\n' | ' ');
@@ -228,10 +213,11 @@ pub fn arguments(given: &str) -> String {
 /// The value of a variable, hidden unless the name is known and speaks of no secret.
 pub fn variable(name: &str, value: &str) -> String {
     let known = KNOWN_VARIABLES.iter().any(|known| name.starts_with(known));
-    if known && !may_be_secret(name) {
-        words(&[value.to_owned()]).concat()
-    } else {
-        BLOT.to_owned()
+    let has_options = |it: &str| it.contains(char::is_whitespace) || it.starts_with(['-', '+']);
+    match known && !may_be_secret(name) {
+        true if has_options(value) => command::script(value),
+        true => text(value),
+        false => BLOT.to_owned(),
     }
 }
 
@@ -325,8 +311,7 @@ fn assigned(path: &str, given: &str) -> String {
                 false => argument(&key.join("."), given),
             }
         }
-        ["load" | "prepare", .., "command"] if !is_public_command(given) => hidden(),
-        ["load" | "prepare", .., "command"] => text(given),
+        ["load" | "prepare", .., "command"] => command_list(given).unwrap_or_else(hidden),
         ["load" | "prepare", ..] if is_table(given) && holds_others(given) => hidden(),
         // A whole table may hold a URL.
         _ if is_secret(path) || given.contains("url") => hidden(),
@@ -353,12 +338,14 @@ fn holds_others(given: &str) -> bool {
     given.contains("command") || ARGUMENTS.iter().any(|table| given.contains(table))
 }
 
-/// Whether the words of a command can be read, and none of them may be a secret.
-fn is_public_command(given: &str) -> bool {
-    let table = toml::from_str::<toml::Table>(&format!("command = {given}"));
-    let given = table.ok().and_then(|mut it| it.remove("command"));
-    let given = given.and_then(|it| it.try_into::<Vec<String>>().ok());
-    given.is_some_and(|given| words(&given) == given)
+/// The words of a command as TOML; `None` where they cannot be read.
+fn command_list(given: &str) -> Option<String> {
+    let mut table = toml::from_str::<toml::Table>(&format!("command = {given}")).ok()?;
+    let all: Vec<String> = table.remove("command")?.try_into().ok()?;
+    let shown = words(&all);
+    let is_whole = shown == all;
+    let listed = || toml::Value::from(shown).to_string();
+    Some(if is_whole { given.to_owned() } else { listed() })
 }
 
 /// Any text: passwords in URLs, and values after `password=` and its like, are hidden.
@@ -367,238 +354,10 @@ pub fn text(text: &str) -> String {
     assignments(&urls(text))
 }
 
-/// A command line in which nothing is known but the words: what follows `--password` or `-setcookie` as its own
-/// word is hidden, too, whatever it begins with.
+/// A command, a word each, of which nothing is shown but what is known to be no secret.
+#[must_use]
 pub fn words(words: &[String]) -> Vec<String> {
-    words_and_secrets(words).0
-}
-
-/// The same, and what is hidden in them, as the program may repeat it.
-pub fn words_and_secrets(words: &[String]) -> (Vec<String>, Vec<String>) {
-    let hidden = RefCell::default();
-    let place = Place {
-        depth: 0,
-        hidden: &hidden,
-    };
-    let shown = words_within(words, place);
-    (shown, hidden.into_inner())
-}
-
-/// Where a command stands.
-#[derive(Clone, Copy, Debug)]
-struct Place<'a> {
-    /// So deep within others.
-    depth: usize,
-    /// What is hidden of all of them.
-    hidden: &'a RefCell<Vec<String>>,
-}
-
-impl Place<'_> {
-    fn within(self) -> Self {
-        Self {
-            depth: self.depth + 1,
-            ..self
-        }
-    }
-
-    /// What is shown of a word; what is not is kept.
-    fn keep(self, word: &str, shown: impl FnOnce() -> String) -> String {
-        let known = self.hidden.borrow().len();
-        let shown = shown();
-        // Of commands within the word it is known by now.
-        if shown != word && self.hidden.borrow().len() == known {
-            let hidden = behind_blots(word, &shown);
-            hidden.into_iter().for_each(|it| self.hide(it));
-        }
-        shown
-    }
-
-    fn hide(self, text: &str) {
-        self.hidden.borrow_mut().extend(values(text));
-    }
-}
-
-/// What stands in a word where blots do in what is shown of it.
-fn behind_blots<'a>(word: &'a str, shown: &str) -> Vec<&'a str> {
-    let (first, rest) = shown.split_once(BLOT).unwrap_or((shown, ""));
-    let (middle, last) = rest.rsplit_once(BLOT).unwrap_or(("", rest));
-    let inner = word
-        .strip_prefix(first)
-        .and_then(|it| it.strip_suffix(last));
-    // Quotes that a shell has taken away.
-    let Some(mut inner) = inner else {
-        return vec![word];
-    };
-    let mut hidden = Vec::new();
-    for part in middle.split(BLOT).filter(|it| !it.is_empty()) {
-        let Some((before, after)) = inner.split_once(part) else {
-            break;
-        };
-        hidden.push(before);
-        inner = after;
-    }
-    hidden.push(inner);
-    hidden
-}
-
-/// What of a text that is hidden may be the secret itself: all of it, what stands behind its key or its scheme, and
-/// what is quoted in it.
-fn values(hidden: &str) -> Vec<String> {
-    let marks = |c: char| c.is_whitespace() || ";,{}[]()<>\\".contains(c);
-    let quotes = ['"', '\''];
-    let plain = hidden.trim_matches(marks);
-    let key = plain.split_once([':', '=']);
-    let scheme = plain.rsplit_once(char::is_whitespace);
-    let behind = [key, scheme].into_iter().flatten().map(|it| it.1);
-    let quoted = plain.split(quotes).skip(1).step_by(2);
-    let found = [hidden, plain].into_iter().chain(behind).chain(quoted);
-    let found = found.map(|it| it.trim().trim_matches(quotes).to_owned());
-    // Short numbers, ports and variables would take figures out of a log.
-    let is_plain = |it: &String| {
-        it.len() < 4 && it.bytes().all(|byte| byte.is_ascii_digit())
-            || is_ports(it)
-            || is_variable(it)
-    };
-    found.filter(|it| !is_plain(it)).collect()
-}
-
-/// The same of a command within others.
-fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
-    if compares_secret(words) {
-        let words = words.iter();
-        return words.map(|it| place.keep(it, || compared(it))).collect();
-    }
-    let options = Options::of(words);
-    let mut behind = Behind::Anything;
-    // Behind `--` no word is an option.
-    let mut is_over = false;
-    let mut one = |word: &String| {
-        if let Some(shown) = here_text(word, words, &mut behind) {
-            return shown;
-        }
-        let now = behind.next();
-        if now == Behind::Script {
-            return shell::script(word, place);
-        }
-        let found = options.find(word);
-        if let Some(shown) = now.shown(word, is_over) {
-            // It may be an option all the same.
-            let is_whole = found.0 == word.len();
-            behind = behind.max(if is_whole { found.1 } else { Behind::Anything });
-            return shown;
-        }
-        is_over |= word == "--";
-        let (option, value) = word.split_at_checked(found.0).unwrap_or((word, ""));
-        if value.is_empty() || found.1 == Behind::Secrets {
-            behind = behind.max(found.1);
-        }
-        let hidden = found.1.shown(value, is_over);
-        if let Some(shown) = hidden.filter(|_| !value.is_empty()) {
-            return format!("{option}{shown}");
-        }
-        let name = word.trim_start_matches('-');
-        let name = name.split('=').next().unwrap_or(name);
-        if name.starts_with(PERF_TESTS) && name.len() > PERF_TESTS.len() {
-            return format!("-{PERF_TESTS}{BLOT}");
-        }
-        if is_credential(word) || is_login_header(word, ": ") {
-            return BLOT.to_owned();
-        }
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let assigned = word.split_once('=').map(|(key, _)| key);
-        if let Some(key) = assigned.filter(|key| is_secret(key) && key.chars().all(is_name)) {
-            return format!("{key}={BLOT}");
-        }
-        // PerfTest's options may be shortened.
-        let secret = is_secret(name) || name == PERF_TESTS || name.starts_with("oauth2-client-s");
-        if let Some(line) = shell::line(word, secret, place) {
-            return line;
-        }
-        if !secret || behind == Behind::Secrets || is_program(word) {
-            return split_secret(word, place, text).unwrap_or_else(|| text(word));
-        }
-        match assigned {
-            Some(option) => format!("{option}={BLOT}"),
-            None if word.strip_suffix(':').unwrap_or(word).chars().all(is_name) => {
-                behind = Behind::Secret;
-                word.clone()
-            }
-            // A term or an expression that speaks of secrets.
-            None => BLOT.to_owned(),
-        }
-    };
-    let shown = words.iter().map(|word| place.keep(word, || one(word)));
-    shown.collect()
-}
-
-/// A text for the program's input, `<<< TEXT`: shown where it is that of a program that is known, and no secret's.
-fn here_text(word: &str, words: &[String], behind: &mut Behind) -> Option<String> {
-    let text = word.strip_prefix("<<<")?;
-    let hides = *behind > Behind::Anything || is_unknown(words);
-    if text.is_empty() && hides {
-        *behind = (*behind).max(Behind::Secret);
-    }
-    Some(match hides && !text.is_empty() {
-        true => format!("<<<{BLOT}"),
-        false => word.to_owned(),
-    })
-}
-
-/// Words of commands that compare, or go through values; of these [`COMPARE`] do.
-const OF_TESTS: [&str; 24] = [
-    "=", "==", "!=", "=~", "-eq", "-ne", "in", "[", "]", "[[", "]]", "test", "if", "elif", "while",
-    "until", "then", "do", "for", "case", "esac", "select", "!", "expr",
-];
-const COMPARE: std::ops::Range<usize> = 0..6;
-
-/// Whether a command compares something with a secret, or goes through some: which word holds it, the shell alone knows.
-fn compares_secret(words: &[String]) -> bool {
-    let has = |of: &[&str]| words.iter().any(|word| of.contains(&word.as_str()));
-    let compares = OF_TESTS.get(COMPARE).is_some_and(has);
-    let goes_through = || has(&["in"]) && has(&["for", "case", "select"]);
-    // Passes are counted.
-    let counts = |word: &str| word.to_lowercase().replace("passes", "");
-    (compares || goes_through()) && words.iter().any(|it| is_secret(&counts(it)))
-}
-
-fn compared(word: &str) -> String {
-    let is_known = OF_TESTS.contains(&word);
-    if is_known { word } else { BLOT }.to_owned()
-}
-
-/// Where the word ends behind which SQL has a password, `IDENTIFIED BY '...'`.
-fn identified_by(text: &str) -> Option<usize> {
-    const SIGN: &str = "identified";
-    let small = text.to_ascii_lowercase();
-    let mut ends = small.match_indices(SIGN).map(|(at, _)| at + SIGN.len());
-    ends.find(|end| {
-        small
-            .get(*end..)
-            .is_some_and(|it| it.starts_with(char::is_whitespace))
-    })
-}
-
-/// A word without all that stands behind the first key that is a secret's: `{"a":"b=c","password":"d"}`. What stands
-/// before is `shown` by itself.
-fn split_secret(word: &str, place: Place<'_>, shown: impl Fn(&str) -> String) -> Option<String> {
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let is_between = |c: char| c.is_whitespace() || "\"'\\".contains(c);
-    let mut signs = word.match_indices([':', '=']);
-    let key = signs.find(|(at, sign)| {
-        let before = word.get(..*at).unwrap_or_default();
-        let key = before.trim_end_matches(is_between);
-        let rest = key.trim_end_matches(is_name);
-        // What follows a user or a host in an address is known.
-        let is_place = *sign == ":" && (rest.ends_with("//") || rest.ends_with('@'));
-        !is_place && key.strip_prefix(rest).is_some_and(is_secret)
-    });
-    let identified = identified_by(word).map(|at| (at, ""));
-    let (at, sign) = key.into_iter().chain(identified).min()?;
-    let (before, value) = word.split_at(at);
-    let value = value.strip_prefix(sign)?;
-    let sign = if sign.is_empty() { " " } else { sign };
-    place.hide(value);
-    Some(format!("{}{sign}{BLOT}", shown(before)))
+    command::words(words).0
 }
 
 /// `amqp://user:secret@host` becomes `amqp://user:***@host`.

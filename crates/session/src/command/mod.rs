@@ -48,14 +48,18 @@ impl Program {
     fn new(command: &[String], endpoint: &Endpoint, load: usize) -> Self {
         let url = endpoint.secret_url();
         let port = endpoint.port.to_string();
-        let fill = |word: &String| {
-            let word = word.replace("{url}", &url).replace("{port}", &port);
+        let fill = |word: &String, url: &str| {
+            let word = word.replace("{url}", url).replace("{port}", &port);
             word.replace("{host}", &endpoint.host)
         };
-        let words: Vec<String> = command.iter().map(fill).collect();
-        let (shown, hidden) = redact::words_and_secrets(&words);
+        let (shown, hidden) = redact::words_and_secrets(command);
+        let shown: Vec<String> = shown
+            .iter()
+            .map(|it| fill(it, &redact::url(&url)))
+            .collect();
+        let hidden = hidden.iter().map(|it| fill(it, &url));
         let blot = |secret| (secret, redact::BLOT.to_owned());
-        let hidden = hidden.into_iter().chain([endpoint.password()]);
+        let hidden = hidden.chain([endpoint.password()]);
         // A password that is the user's name is in every URL that is shown.
         let hidden = hidden.filter(|it| !it.is_empty() && *it != endpoint.user);
         let mut secrets: Vec<_> = hidden.map(blot).collect();
@@ -64,7 +68,7 @@ impl Program {
         secrets.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
         Self {
             load,
-            words,
+            words: command.iter().map(|it| fill(it, &url)).collect(),
             shown: shown.join(" "),
             log: format!("load-{load}.log"),
             secrets,
@@ -314,6 +318,7 @@ mod tests {
         let command = ["x", "{url}", "tcp://{host}:{port}", "--token", "t0ken"].map(str::to_owned);
         let program = Program::new(&command, &endpoint, 0);
         assert_eq!(program.words, ["x", url, "tcp://h:1", "--token", "t0ken"]);
+        assert_eq!(program.shown, "x amqp://me@h:1/v tcp://h:1 --token ***");
         let said = "at amqp://me:s%3Ccret@h:1/v as me with s<cret and t0ken".to_owned();
         let kept = program.without_secrets(said);
         for secret in ["cret", "t0ken"] {

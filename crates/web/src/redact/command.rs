@@ -1,0 +1,712 @@
+//! What is shown of a command: what is known to be harmless. All else is hidden.
+//!
+//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts them. No quote,
+//! no list and no text of several lines is followed to its end, so there is no grammar to get wrong: a token is shown where it is
+//! known by itself (words of shells and programs, names of options and variables, short numbers, files, addresses) and no name of a
+//! secret stands before it in its command. Where a chunk has one that is hidden, all from its first value to its last is, since a
+//! part of a secret may be harmless.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use super::{BLOT, UNITS, is_of_login, is_secret};
+
+/// Words that are no secrets: of shells, programs and brokers, and of what load generators say.
+static KNOWN: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| include_str!("known.txt").split_whitespace().collect());
+
+/// Names of options, and of what is assigned to, whose values are shown whatever the program.
+const PUBLIC: &str = "address-family arrival-rate body-size class-name clients compression concurrency connections consumers \
+    consume-from content-type delivery-mode destination destinations duration encoding environment exchange exchange-type executor \
+    expiry format host hostname id interval iterations kind level locale log-level max-pending message-size mode name node nodes \
+    output output-format pattern phase port prefetch priority producers profile protocol publish-to publishers qos queue \
+    queue-name queue-pattern queue-type queues rate rates request retain routing-key scenario scheduler size stages stream \
+    stream-name subscribers target test threads topic topics ttl type unit vhost virtual-host workers workload";
+
+/// Programs, letters of their options whose values are public, and of those whose values are secrets, also where they are
+/// numbers.
+const PROGRAMS: &[(&str, &str, &str)] = &[
+    ("7z", "", "p"),
+    ("curl", "Xow", "buxEHU"),
+    ("htpasswd", "", "b"),
+    ("http", "", "a"),
+    ("https", "", "a"),
+    ("ldapsearch", "bs", "w"),
+    ("mariadb", "hDP", "p"),
+    ("mongosh", "", "p"),
+    ("mosquitto_pub", "hiqtV", "P"),
+    ("mosquitto_sub", "hiqtV", "P"),
+    ("mqttx", "hiqtV", "P"),
+    ("mysql", "hDP", "p"),
+    ("mysqldump", "hDP", "p"),
+    ("openssl", "", "kK"),
+    ("perf-test", "deiktuxy", ""),
+    ("rabbitmq-diagnostics", "np", ""),
+    ("rabbitmq-perf-test", "deiktuxy", ""),
+    ("rabbitmq-queues", "np", ""),
+    ("rabbitmqadmin", "HNPV", "p"),
+    ("rabbitmqctl", "np", ""),
+    ("rar", "", "p"),
+    ("redis-cli", "hnp", "a"),
+    ("sshpass", "", "p"),
+    ("unzip", "", "P"),
+    ("xh", "", "a"),
+    ("zip", "", "P"),
+];
+
+/// Letters of options that stand for a password in some program: a number that is joined to one is not shown.
+const DOUBTFUL: &str = "apPwWkK";
+/// Options of more than one letter behind one dash.
+const DASHED: &str = "boot config cookie cp detached eval exec hidden jar kernel name noinput noshell pass passwd \
+    password pw rabbit secret server setcookie sname token type user";
+/// Such words that compare: what stands behind one belongs to what stands before.
+const COMPARE: &str = "eq ne lt le gt ge ef nt ot";
+/// Words behind which all that follows in a command may be a secret.
+const VERBS: &str =
+    "add_user auth authenticate_user change_password hash_password identified requirepass";
+/// Words and programs behind which a command begins.
+const BEFORE: &str = "chrt command do elif else env exec if ionice nice nohup setsid stdbuf sudo taskset then time \
+    timeout until while builtin";
+/// Flags of Erlang's emulator, besides those of its allocators, which begin with `M`.
+const FLAGS: &str = "A B Bc Bd Bi JPperf K L P Q R S SDPcpu SDcpu SDio SP T W a c d fna fnl fnu hmbs hmqd hms hpds \
+    pc sbt sbwt sbwtdcpu sbwtdio scl sfwi spp ssct stbt sub swct swt swtdcpu swtdio sws t zdbbl zdntgc";
+/// Where files lie whose names are shown.
+const FOLDERS: &str = "app bin data dev etc home lib mnt opt proc root run sbin srv sys tmp usr";
+/// Ends of names of files.
+const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlog html ini jar java jfr js json jsonl log lua mjs out \
+    pcap pem php pl properties py rb rs sh sql svg tar tgz toml ts tsv txt xml yaml yml zip";
+/// What stands for the broker's address.
+const ADDRESS_PARTS: &str = "url host port";
+const QUOTES: [char; 2] = ['"', '\''];
+
+/// What stands behind a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum After {
+    #[default]
+    Anything,
+    /// What is no secret whatever it is.
+    Public,
+    /// A secret, which ends with its chunk, unless there are quotes.
+    Value,
+    /// A secret, of which nobody knows where it ends: at the next option, or with the command.
+    Secret,
+    /// Secrets, to the end of the command.
+    Secrets,
+}
+
+/// A part of a chunk, with what stands before and behind it there.
+#[derive(Clone, Copy, Debug)]
+struct Token<'a> {
+    before: &'a str,
+    text: &'a str,
+    behind: &'a str,
+}
+
+/// Reads commands from their beginnings to their ends.
+#[derive(Debug, Default)]
+struct Reader {
+    after: After,
+    /// Letters of public options of the program, and of secret ones.
+    program: (&'static str, &'static str),
+    /// The command has begun.
+    has_begun: bool,
+    /// It is one that prints its words, and what is hidden of such: no secret of the script, unless it hands that on.
+    prints: bool,
+    printed: Vec<String>,
+    /// What is hidden, as the program may repeat it.
+    hidden: Vec<String>,
+    /// A value stood behind the name of a secret.
+    is_told: bool,
+}
+
+/// A command of words without secrets, and what is hidden in it.
+pub fn words(words: &[String]) -> (Vec<String>, Vec<String>) {
+    let mut reader = Reader::default();
+    let all = words.iter().enumerate();
+    let shown = all.map(|(at, word)| reader.word(word, is_program(words, at)));
+    let shown = shown.collect();
+    reader.hidden.sort();
+    reader.hidden.dedup();
+    (shown, reader.hidden)
+}
+
+/// A text that may hold commands or options, without secrets.
+pub(super) fn script(text: &str) -> String {
+    Reader::default().text(text)
+}
+
+/// Whether a word of a command is the program, or one that another one starts.
+fn is_program(words: &[String], at: usize) -> bool {
+    let (first, others) = words.get(..at).and_then(<[String]>::split_first).unzip();
+    let is_before = |word: &String| {
+        let is_option = word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        is_option || word.contains('=') || has(BEFORE, file_name(word))
+    };
+    let is_word = |word: &String| {
+        word.starts_with(|c: char| c.is_alphabetic() || "./_".contains(c)) && is_path(word)
+    };
+    words.get(at).is_some_and(is_word)
+        && first.is_none_or(|it| has(BEFORE, file_name(it)))
+        && others.is_none_or(|it: &[String]| it.iter().all(is_before))
+}
+
+impl Reader {
+    /// Reads a word that no shell takes apart.
+    fn word(&mut self, word: &str, is_program: bool) -> String {
+        let is_secret = self.is_secret();
+        if is_secret && word != "--" && !is_reference(word) {
+            self.end_secret();
+            self.hide(word, true);
+            return BLOT.to_owned();
+        }
+        let is_text = word.contains(char::is_whitespace);
+        if is_text {
+            self.between("\n");
+        }
+        let known = self.hidden.len();
+        self.is_told = false;
+        let shown = self.text(word);
+        if is_secret || self.is_told {
+            self.end_secret();
+        }
+        if is_text {
+            self.between("\n");
+            self.printed.clear();
+        }
+        if is_program {
+            self.hidden.truncate(known);
+            return word.to_owned();
+        }
+        shown
+    }
+
+    /// Reads a text that a shell may take apart.
+    fn text(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (blank, after) = split_before(rest, |c| !c.is_whitespace());
+            let (chunk, next) = split_before(after, char::is_whitespace);
+            // A backslash continues the line.
+            if !(out.ends_with('\\') && blank.starts_with('\n')) {
+                self.between(blank);
+            }
+            let shown = self.chunk(chunk);
+            let behind = shown
+                .strip_prefix(BLOT)
+                .filter(|_| out.ends_with(BLOT) && !blank.contains('\n'));
+            match behind {
+                Some(behind) => out.push_str(behind),
+                None => out.extend([blank, &shown]),
+            }
+            rest = next;
+        }
+        out
+    }
+
+    fn chunk(&mut self, chunk: &str) -> String {
+        if let Some(at) = chunk.find("://") {
+            return self.with_address(chunk, at);
+        }
+        let mut at = 0;
+        let mut values: Option<Range<usize>> = None;
+        let (mut hides, mut is_sure) = (false, false);
+        while let Some(range) = next_token(chunk, at) {
+            self.between(chunk.get(at..range.start).unwrap_or_default());
+            let token = Token {
+                before: chunk.get(..range.start).unwrap_or_default(),
+                text: chunk.get(range.clone()).unwrap_or_default(),
+                behind: chunk.get(range.end..).unwrap_or_default(),
+            };
+            at = range.end;
+            if values.is_none() {
+                if let Some(length) = self.name(token) {
+                    at = range.start + length;
+                    continue;
+                }
+                let rest = chunk.get(range.start..).unwrap_or_default();
+                if self.after == After::Public && !is_plain(rest.trim_end_matches(is_closing)) {
+                    self.after = After::Anything;
+                }
+            }
+            let is_told = self.is_secret();
+            let is_hidden = !self.is_harmless(token);
+            if is_told && is_hidden {
+                self.hide(token.text, true);
+            }
+            is_sure |= is_told;
+            hides |= is_hidden;
+            values = Some(values.map_or(range.start, |it| it.start)..range.end);
+        }
+        self.is_told |= is_sure;
+        self.after = match self.after {
+            After::Public if values.is_some() => After::Anything,
+            After::Value if is_sure && chunk.contains(['"', '\'', '\\', '`']) => After::Secret,
+            After::Value if is_sure => After::Anything,
+            after => after,
+        };
+        let rest = chunk.get(at..).unwrap_or_default();
+        let Some(values) = values.filter(|_| hides) else {
+            self.between(rest);
+            return chunk.to_owned();
+        };
+        let (before, hidden) = chunk.split_at_checked(values.start).unwrap_or((chunk, ""));
+        let (hidden, behind) = hidden
+            .split_at_checked(values.len())
+            .unwrap_or((hidden, ""));
+        self.hide(hidden, is_sure);
+        self.between(rest);
+        format!("{before}{BLOT}{behind}")
+    }
+
+    /// Reads a chunk with an address in it, of which its scheme ends there.
+    fn with_address(&mut self, chunk: &str, at: usize) -> String {
+        let scheme = |c: char| c.is_ascii_alphanumeric() || "+-".contains(c);
+        let head = chunk.get(..at).unwrap_or_default();
+        let scheme = head
+            .get(head.trim_end_matches(scheme).len()..)
+            .unwrap_or_default();
+        let start = at
+            - scheme
+                .trim_start_matches(|c: char| !c.is_alphabetic())
+                .len();
+        let (before, rest) = chunk.split_at_checked(start).unwrap_or(("", chunk));
+        let trimmed = rest.trim_end_matches(is_closing);
+        // `{port}` ends with its brace.
+        let is_open = trimmed.matches('{').count() > trimmed.matches('}').count();
+        let end = trimmed.len() + usize::from(is_open && trimmed.len() < rest.len());
+        let (url, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        let before = self.chunk(before);
+        self.is_told |= self.is_secret();
+        if self.after == After::Public {
+            self.after = After::Anything;
+        }
+        let shown = address(url).unwrap_or_else(|| BLOT.to_owned());
+        if shown != url {
+            let (_, rest) = url.split_once("://").unwrap_or(("", url));
+            let login = rest.rsplit_once('@').map(|it| it.0);
+            let parts = rest.split(['/', '?', '#', '&', '=', '@', ':']);
+            let parts = parts.filter(|it| !is_known_by_itself(it));
+            let hidden = login
+                .into_iter()
+                .chain(parts)
+                .filter(|it| !shown.contains(it));
+            hidden.for_each(|it| self.hide(it, it.len() > 3));
+        }
+        self.between(behind);
+        format!("{before}{shown}{behind}")
+    }
+
+    /// Notes what stands between tokens: a command may end there, and what it prints may go elsewhere.
+    fn between(&mut self, gap: &str) {
+        let ends = gap.contains([';', '|', '&', '(', ')', '`', '\n']);
+        let is_pipe = gap.replace("||", "").contains(['|', ')', '`']);
+        if is_pipe || gap.contains(['<', '>']) && !gap.contains('&') {
+            self.hidden.append(&mut self.printed);
+            self.prints = false;
+        }
+        if ends {
+            (self.after, self.program) = (After::Anything, ("", ""));
+            (self.has_begun, self.prints) = (false, false);
+        }
+        // A text for the program's input.
+        if gap.contains("<<<") {
+            self.after = After::Secret;
+        }
+    }
+
+    fn is_secret(&self) -> bool {
+        matches!(self.after, After::Value | After::Secret | After::Secrets)
+    }
+
+    fn end_secret(&mut self) {
+        if self.after != After::Secrets {
+            self.after = After::Anything;
+        }
+    }
+
+    /// How long the name is that a token begins with: of an option, of what is assigned to, of a variable, or a placeholder.
+    fn name(&mut self, token: Token<'_>) -> Option<usize> {
+        if token.is_reference() {
+            self.note_variable(token.text);
+            return Some(token.text.len());
+        }
+        if self.after == After::Secrets {
+            return None;
+        }
+        if token.is_assigned_to() {
+            self.after = behind_name(token.text);
+            return Some(token.text.len());
+        }
+        self.option(token)
+    }
+
+    fn option(&mut self, token: Token<'_>) -> Option<usize> {
+        let text = token.text;
+        if let Some(name) = text.strip_prefix("--") {
+            let is_word = !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphabetic());
+            self.after = (is_word || is_name(name)).then(|| behind_name(name))?;
+            return Some(text.len());
+        }
+        if let Some(name) = text.strip_prefix('+') {
+            let is_letters = name.bytes().all(|it| it.is_ascii_alphabetic());
+            let is_flag =
+                has(FLAGS, name) || name.starts_with('M') && name.len() <= 6 && is_letters;
+            return is_flag.then_some(text.len());
+        }
+        let name = text.strip_prefix('-')?;
+        if has(COMPARE, name) {
+            return Some(text.len());
+        }
+        if has(DASHED, name) {
+            self.after = behind_name(name);
+            return Some(text.len());
+        }
+        let letter = name.chars().next().filter(char::is_ascii_alphabetic)?;
+        let joined = name.get(1..).unwrap_or_default();
+        self.after = match self.program {
+            (_, secret) if secret.contains(letter) => After::Value,
+            (public, _) if public.contains(letter) => After::Public,
+            _ => After::Anything,
+        };
+        let is_letters = joined.len() <= 3 && joined.bytes().all(|it| it.is_ascii_alphabetic());
+        let is_known =
+            !DOUBTFUL.contains(letter) && (is_known_by_itself(joined) || is_of_java(name));
+        let is_shown =
+            joined.is_empty() || self.after == After::Anything && (is_letters || is_known);
+        Some(if is_shown { text.len() } else { 2 })
+    }
+
+    /// Whether a value may be shown.
+    fn is_harmless(&mut self, token: Token<'_>) -> bool {
+        let text = token.text;
+        if text.is_ascii() && !text.contains(|c: char| c.is_ascii_alphanumeric()) {
+            return true;
+        }
+        if token.is_reference() {
+            self.note_variable(text);
+            return true;
+        }
+        let hides = self.is_secret();
+        let small = text.to_ascii_lowercase();
+        if has(VERBS, small.as_str()) {
+            self.after = After::Secrets;
+            return !hides;
+        }
+        if !hides && token.names_secret() {
+            self.after = After::Secret;
+            return false;
+        }
+        let name = file_name(text).trim_end_matches(".jar");
+        if let Some(&(_, public, secret)) = PROGRAMS.iter().find(|it| it.0 == name) {
+            self.program = (public, secret);
+        }
+        self.prints |= !self.has_begun && matches!(text, "echo" | "printf");
+        self.has_begun = !has(BEFORE, text);
+        !hides && (self.after == After::Public || !token.is_within() && is_known_by_itself(text))
+    }
+
+    /// Notes a variable that may hold a secret: what stands beside it may be another one.
+    fn note_variable(&mut self, name: &str) {
+        if self.after != After::Secrets && speaks_of_secrets(name) {
+            self.after = After::Secret;
+        }
+    }
+
+    /// Keeps what is hidden. Of what is only unknown a few letters say nothing; what a script prints is no secret to it.
+    fn hide(&mut self, text: &str, is_sure: bool) {
+        let all = values(text)
+            .into_iter()
+            .filter(|it| is_sure || it.len() > 3);
+        match self.prints && !is_sure {
+            true => self.printed.extend(all),
+            false => self.hidden.extend(all),
+        }
+    }
+}
+
+impl Token<'_> {
+    /// A variable, `$NAME` or `${NAME`, or a placeholder.
+    fn is_reference(self) -> bool {
+        let is_place = self.before.ends_with('{')
+            && self.behind.starts_with('}')
+            && has(ADDRESS_PARTS, self.text);
+        // It is none where quotes or a backslash make it a letter; numbers are awk's.
+        let before = self.before.strip_suffix('$');
+        let is_literal =
+            before.is_some_and(|it| it.ends_with(['\'', '\\'])) && !is_number(self.text);
+        is_place || is_behind_dollar(self.before) && is_variable(self.text) && !is_literal
+    }
+
+    /// `NAME=`, also behind Java's `-D`.
+    fn is_assigned_to(self) -> bool {
+        let is_of_java = self.before.ends_with("-D") && is_path(self.text);
+        let begins = !self.before.ends_with(is_of_token) && is_name(self.text) || is_of_java;
+        // A secret may end with the sign.
+        let is_sure = self.behind.len() > 1
+            || KNOWN.contains(self.text)
+            || self.text == self.text.to_ascii_uppercase();
+        let is_one = self.behind.starts_with('=') && !self.behind.starts_with("==");
+        begins && is_one && is_sure
+    }
+
+    /// A word, or a key, that speaks of a secret.
+    fn names_secret(self) -> bool {
+        let is_key = self
+            .behind
+            .trim_start_matches(QUOTES)
+            .starts_with([':', '=']);
+        speaks_of_secrets(self.text) || is_key && is_secret(self.text)
+    }
+
+    /// Whether it is only a part: of an option's value that is joined to it, or of a letter that is written as a number.
+    fn is_within(self) -> bool {
+        let before = self.before.strip_suffix(|c: char| c.is_ascii_alphabetic());
+        let is_number =
+            self.before.ends_with('\\') && self.text.starts_with(|c: char| c.is_ascii_digit());
+        before.is_some_and(|it| it.ends_with('-')) || is_number && self.text != "033"
+    }
+}
+
+/// A text before and from the first character on that is one of these.
+fn split_before(text: &str, of: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at_checked(text.find(of).unwrap_or(text.len()))
+        .unwrap_or((text, ""))
+}
+
+fn is_of_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_./%:@+-".contains(c) || !c.is_ascii()
+}
+
+/// What may stand behind a value.
+fn is_closing(c: char) -> bool {
+    "\"');,|&>}`".contains(c)
+}
+
+fn is_behind_dollar(before: &str) -> bool {
+    before.ends_with('$') || before.ends_with("${")
+}
+
+fn has(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|it| it == word)
+}
+
+/// Where the next token of a chunk is.
+fn next_token(chunk: &str, from: usize) -> Option<Range<usize>> {
+    let start = from + chunk.get(from..)?.find(is_of_token)?;
+    let rest = chunk.get(start..)?;
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_variable = is_behind_dollar(chunk.get(..start)?) && rest.starts_with(is_letter);
+    let length = rest.find(|c: char| {
+        if is_variable {
+            !is_letter(c)
+        } else {
+            !is_of_token(c)
+        }
+    });
+    Some(start..start + length.unwrap_or(rest.len()))
+}
+
+/// Names of options and variables: words of letters of one case, perhaps with a number behind.
+fn is_name(text: &str) -> bool {
+    let is_word = |word: &str| {
+        let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        let is_of = |of: fn(&u8) -> bool| letters.bytes().all(|it| of(&it));
+        let is_letters = is_of(u8::is_ascii_lowercase) || is_of(u8::is_ascii_uppercase);
+        !letters.is_empty() && is_letters && word.len() - letters.len() <= 2
+    };
+    text.len() <= 48 && text.trim_matches('_').split(['-', '.', '_']).all(is_word)
+}
+
+fn is_variable(text: &str) -> bool {
+    is_name(text) || text.len() <= 2 && text.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// Whether a word is a variable, or stands for the broker's address, and nothing else.
+fn is_reference(word: &str) -> bool {
+    let inner = |begin: &str| word.strip_prefix(begin).and_then(|it| it.strip_suffix('}'));
+    word.strip_prefix('$')
+        .or_else(|| inner("${"))
+        .is_some_and(is_variable)
+        || inner("{").is_some_and(|it| has(ADDRESS_PARTS, it))
+}
+
+fn behind_name(name: &str) -> After {
+    let name = name.to_ascii_lowercase();
+    match name.as_str() {
+        it if has(PUBLIC, &it.replace('_', "-")) => After::Public,
+        "pin" | "pw" | "user" | "username" | "proxy-user" => After::Value,
+        it if is_of_login(it) => After::Value,
+        _ => After::Anything,
+    }
+}
+
+/// Whether a word speaks of secrets. Passes are counted.
+fn speaks_of_secrets(word: &str) -> bool {
+    !KNOWN.contains(word) && is_secret(&word.to_lowercase().replace("passes", ""))
+}
+
+/// Whether a value has only letters, and signs of names, files and numbers.
+fn is_plain(value: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./%+-,".contains(c);
+    let port = value.rsplit_once(':').filter(|it| is_number(it.1));
+    let value = port.map_or(value, |it| it.0);
+    (1..=64).contains(&value.len()) && value.chars().all(is_plain)
+}
+
+fn is_known_by_itself(text: &str) -> bool {
+    let is_letter = text.len() == 1 && text.is_ascii();
+    is_letter || is_number(text) || is_known(text) || is_format(text) || is_file(text)
+}
+
+/// Words that are known, at most four of them joined; as they are, in capitals, or with one.
+fn is_known(text: &str) -> bool {
+    let is_known = |word: &str| {
+        let small = word.to_ascii_lowercase();
+        let others = word.get(1..).unwrap_or_default();
+        let is_of_case = small.get(1..) == Some(others) || word.to_ascii_uppercase() == word;
+        is_of_case && KNOWN.contains(small.as_str())
+    };
+    let text = text.trim_matches([':', '.', '+', '-', '%', '/', '_']);
+    let parts = || text.split(['-', '_', '.', ':', '/']);
+    is_known(text) || parts().count() <= 4 && parts().all(is_known)
+}
+
+/// Short numbers, with a unit; ports and addresses of numbers; ranges.
+fn is_number(text: &str) -> bool {
+    let text = text
+        .strip_prefix(['+', '-', ':', '%'])
+        .unwrap_or(text)
+        .trim_end_matches(['.', ':']);
+    let is_digits = |text: &str, most: usize| {
+        (1..=most).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit())
+    };
+    let (number, unit) = split_before(text, |c| !c.is_ascii_digit() && !".:".contains(c));
+    let is_unit = unit.is_empty()
+        || UNITS.contains(&unit)
+        || matches!(unit, "k" | "K" | "M" | "G" | "T" | "Ki" | "Mi" | "Gi");
+    let parts: Vec<&str> = number.split(['.', ':']).collect();
+    let is_short = match parts.len() {
+        ..=2 => parts.iter().all(|it| is_digits(it, 9)),
+        count => count <= 6 && parts.iter().all(|it| is_digits(it, 5)),
+    };
+    let range = text.split_once('-');
+    is_unit && is_short || range.is_some_and(|(from, to)| is_digits(from, 4) && is_digits(to, 4))
+}
+
+/// Forms of what is printed, `+%Y-%m`.
+fn is_format(text: &str) -> bool {
+    let is_sign =
+        |text: &str| text.is_ascii() && !text.contains(|c: char| c.is_ascii_alphanumeric());
+    let mut parts = text.split('%');
+    let is_first = parts.next().is_some_and(is_sign);
+    let is_form = |part: &str| {
+        let part = part.trim_start_matches(|c: char| c.is_ascii_digit() || ".-".contains(c));
+        part.strip_prefix(|c: char| c.is_ascii_alphabetic())
+            .is_some_and(is_sign)
+    };
+    is_first && text.contains('%') && parts.all(is_form)
+}
+
+fn is_path(text: &str) -> bool {
+    let is_of_path = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
+    (1..=128).contains(&text.len()) && text.chars().all(is_of_path)
+}
+
+/// The name of a file behind its folders.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Names of files: by their ends, where they lie, or where they are known.
+fn is_file(text: &str) -> bool {
+    let text = text.strip_prefix('@').unwrap_or(text);
+    let end = file_name(text).rsplit_once('.').map(|it| it.1);
+    let has_end = end.is_some_and(|end| has(FILES, end));
+    let folder = text.strip_prefix('/').and_then(|it| it.split('/').next());
+    let lies = folder.is_some_and(|it| has(FOLDERS, it))
+        || text.starts_with("./")
+        || text.starts_with("../");
+    let is_part =
+        |part: &str| part.is_empty() || part.len() == 1 || is_number(part) || is_known(part);
+    is_path(text) && (has_end || lies || text.contains('/') && text.split('/').all(is_part))
+}
+
+/// `Xmx4G` and `XX:+UseG1GC` of Java.
+fn is_of_java(name: &str) -> bool {
+    let size = ["Xmx", "Xms", "Xmn", "Xss"]
+        .into_iter()
+        .find_map(|it| name.strip_prefix(it));
+    let flag = name
+        .strip_prefix("XX:")
+        .map(|it| it.trim_start_matches(['+', '-']));
+    size.is_some_and(is_number)
+        || flag.is_some_and(|it| it.bytes().all(|it| it.is_ascii_alphanumeric()))
+}
+
+/// An address without its login and its query, and without a path that is not known.
+fn address(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let is_scheme = scheme
+        .chars()
+        .all(|c| c.is_ascii_lowercase() || "+-".contains(c));
+    if !is_scheme || scheme.is_empty() {
+        return None;
+    }
+    if matches!(scheme, "queue" | "topic") {
+        return is_path(rest).then(|| url.to_owned());
+    }
+    let login = rest.rsplit_once('@');
+    let (login, rest) = login.map_or(("", rest), |it| ("***@", it.1));
+    let (authority, page) = split_before(rest, |c| "/?#".contains(c));
+    let port = authority
+        .rsplit_once(':')
+        .filter(|_| !authority.ends_with(']'));
+    let (host, port) = port.unwrap_or((authority, ""));
+    let is_label = |it: &str| is_name(it) || is_number(it);
+    let is_of_six = |c: char| c.is_ascii_hexdigit() || "[]:.".contains(c);
+    let is_host = is_reference(host)
+        || host.split(['.', '-', '_']).all(is_label)
+        || host.starts_with('[') && host.chars().all(is_of_six);
+    let is_port = port.is_empty() || port.parse::<u16>().is_ok() || is_reference(port);
+    if !is_host || !is_port {
+        return None;
+    }
+    let (path, query) = split_before(page, |c| "?#".contains(c));
+    let is_part = |part: &str| part.is_empty() || is_reference(part) || is_known_by_itself(part);
+    let path = if path.split('/').all(is_part) {
+        path
+    } else {
+        "/***"
+    };
+    let query = if query.is_empty() { "" } else { "?***" };
+    Some(format!("{scheme}://{login}{authority}{path}{query}"))
+}
+
+/// What of a text that is hidden may be the secret itself: all of it, also without its quotes, and what stands behind its key or its
+/// scheme.
+fn values(hidden: &str) -> Vec<String> {
+    let marks = |c: char| c.is_whitespace() || ";,{}[]()<>\\".contains(c);
+    let plain = hidden.trim_matches(marks);
+    let key = plain.split_once([':', '=']);
+    let scheme = plain.rsplit_once(char::is_whitespace);
+    let behind = [key, scheme].into_iter().flatten().map(|it| it.1);
+    let quoted = plain.split(QUOTES).skip(1).step_by(2);
+    let bare = hidden.replace(['"', '\'', '\\'], "");
+    let found = [hidden, plain, &bare]
+        .into_iter()
+        .chain(behind)
+        .chain(quoted);
+    let found = found.map(|it| it.trim().trim_matches(QUOTES).to_owned());
+    // Short numbers, ports and variables would take figures out of a log.
+    let is_kept = |it: &String| match it.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => it.len() > 3,
+        false => it.len() > 1 && !is_number(it) && !is_reference(it),
+    };
+    found.filter(is_kept).collect()
+}
+
+#[cfg(test)]
+#[path = "command_tests.rs"]
+mod tests;

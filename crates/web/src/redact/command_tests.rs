@@ -1,0 +1,291 @@
+//! Commands: what is not known to be harmless is hidden wherever it stands, and ordinary ones stay readable.
+
+use testkit::Random;
+
+use super::{script, words};
+
+/// Ways in which commands are given secrets, a blank line between two; in each of them stands `SECRET`.
+const LOGINS: &str = r#"
+curl -u me:SECRET h/x
+
+/usr/bin/curl -sSume:SECRET -H X-Signature:SECRET h
+
+http -fa me:SECRET h X-Key:SECRET
+
+sudo -u root mariadb -pSECRET db
+
+mysqldump -pSECRET db
+
+ldapsearch -wSECRET
+
+rabbitmqadmin -qu me -p SECRET list queues
+
+rabbitmqctl -n r add_user me -- -SECRET
+
+rabbitmq-diagnostics authenticate_user me SECRET
+
+redis-cli AUTH SECRET
+
+git clone https://SECRET@h/x.git
+
+PASSWORD=SECRET X=1 java -Dpassword=SECRET -jar x.jar
+
+curl http://h/SECRET/x?a=1&sig=SECRET#SECRET
+
+openssl enc -aes256 -k SECRET -pass pass:SECRET
+
+perf-test --oauth2-client-s SECRET -o2secSECRET
+
+tool SECRET
+
+tool {"q":"a=b","x":"SECRET"} --rate=5
+
+erl -setcookie SECRET -rabbit default_pass <<"SECRET">>
+
+diff <(mysql -pSECRET) >(tee "SECRET")
+
+mysql $'\x2dp' 'SECRET' $'\x2dpSECRET'
+
+echo `x \`mysql -p"SECRET"\``
+
+args=(-x -u "me:SECRET") SECRET+=(SECRET)
+
+[[ x && 'SECRET' != $PASSWORD ]] || test "$TOKEN" -ef 'SECRET' || expr "$TOKEN" : SECRET
+
+for password in a 'SECRET'; do printf -v x SECRET; done
+
+case $PASSWORD
+in
+a|'SECRET') x y;; b) z;; esac
+
+mysql -e "alter user a identified with x
+by 'SECRET'; select 1"
+
+curl -u "me:${P:-SECRET}" ${P:-$(mysql -pSECRET)} mysql${IFS}-pSECRET
+
+x <<EOF && y
+SECRET
+EOF
+z
+
+x <<!
+SECRET
+	!
+!
+
+x <<$E | y $(z <<-'E')
+	SECRET
+E
+
+kinit me@R <<<SECRET <<< 'SECRET'"#;
+
+/// Beginning and end of every secret, so that none is hidden by half.
+const ENDS: [&str; 2] = ["s3cret", "z9tail"];
+
+fn secret(random: &mut Random) -> String {
+    const WITHIN: &str = "x|'|\"|\\|$|$(|${|`|;|&|#|(|)|ä|=|/|@|:|-|%|://|,12,| |\t| 12 |;echo |<<";
+    let all: Vec<&str> = WITHIN.split('|').chain(["", "|"]).collect();
+    let within = [(); 3].map(|()| random.of(&all));
+    format!("{}{}{}", ENDS[0], within.concat(), ENDS[1])
+}
+
+/// A script among others, in quotes or lists or none.
+fn within(login: &str, depth: u64, random: &mut Random) -> String {
+    const BEFORE: &str = "set -e\n|echo fine ;|cd /srv && ls -l; |# it isn't\n|x 2>&1 >y &|don't; |x \\\n  |x <<E\n\
+        |while :; do |{ |if a; then |x=$(|echo \"it's $(date +%s)\" ; |";
+    const AFTER: &str = "|\necho fine| &|;|'|\"|\nE|)";
+    let of = |random: &mut Random, all: &str| {
+        let all: Vec<String> = all.split('|').map(str::to_owned).collect();
+        all[random.below(all.len() as u64) as usize].clone()
+    };
+    let (before, after) = (of(random, BEFORE), of(random, AFTER));
+    let script = match random.below(6) {
+        0 => format!("({login})"),
+        1 => format!("\"$({login})\""),
+        2 => format!("sh -ec '{login}'"),
+        3 => format!("`{login}`"),
+        4 => format!("x | {login} | y"),
+        _ => login.to_owned(),
+    };
+    let script = format!("{before}{script}{after}");
+    match depth {
+        0 => script,
+        _ => within(&script, depth - 1, random),
+    }
+}
+
+#[test]
+fn secrets_survive_in_no_command_whatever_stands_around_them() {
+    let logins: Vec<&str> = LOGINS.trim().split("\n\n").collect();
+    for seed in 0..8_000 {
+        let mut random = Random::new(seed);
+        let secret = secret(&mut random);
+        let login = random.of(&logins).replace("SECRET", &secret);
+        let command: Vec<String> = match random.below(3) {
+            0 => login.split(' ').map(str::to_owned).collect(),
+            1 => vec![login],
+            _ => {
+                let depth = random.below(3);
+                let script = within(&login, depth, &mut random);
+                ["timeout", "5", "bash", "-ec", &script]
+                    .map(str::to_owned)
+                    .into()
+            }
+        };
+        let shown = words(&command).0.join(" ") + &script(&command.join(" "));
+        let leak = ENDS.into_iter().find(|end| shown.contains(end));
+        assert_eq!(leak, None, "seed {seed}: {command:?}\n{shown}");
+    }
+}
+
+#[test]
+fn ordinary_scripts_stay_readable() {
+    for given in [
+        "for pass in 1 2 3; do echo \"pass $pass\"; done",
+        "for r in 100 200; do bellows client --rate $r --duration=10s --url {url}; done",
+        "sleep 1.5; seq 3 | tail -n 1 > /tmp/figures 2>&1",
+        "while :; do perf-test -x 1 -y 2 -u orders -z 30 -h {url}; done",
+        "curl -s -o /dev/null -w '%{http_code}\\n' http://{host}:15672/api/queues/%2F/q",
+        "mkdir -p /tmp/run && cp -r ./load/x.js ../y \"$HOME\"",
+        "[ \"$A\" -ge 3 ] && exit 1 || true",
+        "[ \"$MAXPASSES\" -eq 3 ] || echo \"rate 3 msg/s\"",
+        "date +%Y-%m-%d; k6 run -u 10 -d 30s script.js",
+        "LC_ALL=C sort -k 2 <in >out 2>&1; printf \"%5.1f %s\\n\" $a ${b}",
+        "python3 load.py --queue orders --rate 5k --body-size 1KiB tcp://$HOST:$PORT",
+        "java -Xmx4G -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -Dio.maxDirect=true -jar perf-test.jar --maxRate=500",
+        "case $mode in\nfast) k6 run a.js;; *) exit 2;; esac",
+        "trap \"sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}",
+        "rabbitmqctl list_queues -p / name messages",
+        "artemis perf client --url tcp://{host}:{port} --max-pending 100 queue://TEST_QUEUE",
+        "nc -z 127.0.0.1 5672 && echo $((1 + 2)) $(date) `id`",
+        "+MMmcs 0 +sbwt none -kernel inet_dist_listen_min 25000",
+    ] {
+        assert_eq!(script(given), given);
+    }
+}
+
+#[test]
+fn what_is_not_known_is_hidden_in_scripts() {
+    for (given, shown) in [
+        ("mysqldump -ps3cret db", "mysqldump -p***"),
+        ("mysql -p1234; x -w1234", "mysql -p***; x -w***"),
+        (
+            "mosquitto_pub -P 1234 -p 1883 -t rooms",
+            "mosquitto_pub -P *** -p 1883 -t rooms",
+        ),
+        (
+            "rabbitmq-diagnostics authenticate_user me 12",
+            "rabbitmq-diagnostics authenticate_user ***",
+        ),
+        (
+            "redis-cli AUTH 1234; sleep 5",
+            "redis-cli AUTH ***; sleep 5",
+        ),
+        (
+            "git clone https://s3cret@h/s3cret",
+            "git clone https://***@h/***",
+        ),
+        (
+            "curl -u me:1 http://{host}:1/api?x",
+            "curl -u *** http://{host}:1/api?***",
+        ),
+        ("mytool --token 1234 --rate 5", "*** --token *** --rate 5"),
+        (
+            "PASSWORD=1234 x 5 --pw '12 34 5'",
+            "PASSWORD=*** x 5 --pw '***'",
+        ),
+        ("sshpass -p 1234 ssh h seq 3", "sshpass -p *** ssh h seq 3"),
+        (
+            "x --pin \\\n 1234 \\\n --rate 5",
+            "x --pin \\\n *** \\\n --rate 5",
+        ),
+        ("[ $PASS = 1234 ] && exit 1", "[ $PASS = *** ] && exit 1"),
+        ("test \"$PASS\" -eq 1234", "test \"$PASS\" -eq ***"),
+        (
+            "echo a 'b c3' | docker login -u me",
+            "echo a 'b ***' | docker login -u ***",
+        ),
+        ("x <<! >/dev/null\ns3cret\n!", "x <<! >/dev/null\n***\n!"),
+        ("x <<< 1234", "x <<< ***"),
+        (r"printf '\163\063' '\033'", r"printf '\***' '\033'"),
+        // A secret may have a harmless part.
+        ("x 12;s3;true;4", "x ***"),
+        ("x 1234567890", "x ***"),
+        ("x '$word' \"\\$word\" $word", "x '$***' \"\\$***\" $word"),
+        (
+            "x sesame= +sesame --host me:sesame",
+            "x ***= *** --host ***",
+        ),
+    ] {
+        assert_eq!(script(given), shown);
+    }
+}
+
+/// A word each; `|` is a blank within.
+#[test]
+fn what_is_not_known_is_hidden_in_words() {
+    let split = |line: &str| -> Vec<String> {
+        let words = line.split(' ');
+        words.map(|it| it.replace('|', " ")).collect()
+    };
+    for (given, shown) in [
+        (
+            "./tool --mode fast orders --size=10k {url}",
+            "./tool --mode fast *** --size=10k {url}",
+        ),
+        (
+            "timeout 5s nice -n 5 mytool -ps3cret",
+            "timeout 5s nice -n 5 mytool -p***",
+        ),
+        (
+            "rabbitmqctl add_user me -- -s3cret",
+            "rabbitmqctl add_user *** -- ***",
+        ),
+        (
+            "x --password --s3cret --rate 5",
+            "x --password *** --rate 5",
+        ),
+        ("x --password=12 5 -p 8", "x --password=*** 5 -p 8"),
+        (
+            "curl -H Accept:|text/plain -d @a.json",
+            "curl -H *** -d @a.json",
+        ),
+        (
+            "sh -c echo|s3cret|12;|seq|3 5",
+            "sh -c echo|***|12;|seq|3 5",
+        ),
+    ] {
+        assert_eq!(words(&split(given)).0, split(shown), "{given}");
+    }
+}
+
+/// What a script prints by itself is no secret to its log, but for what it hands on.
+#[test]
+fn what_a_script_says_stays_in_its_log() {
+    for (given, hidden) in [
+        ("echo begun slowly; x", &[][..]),
+        ("if x; then echo slowly >&2; fi", &[]),
+        ("echo s3cret | x", &["s3cret"]),
+        ("{ echo fine || x; echo s3cret; } | x", &["s3cret"]),
+        ("echo s3cret > x", &["s3cret"]),
+        ("x $(echo s3cret)", &["s3cret"]),
+        ("echo s3cret; x --token s3cret", &["s3cret"]),
+        ("x is s3cret", &["s3cret"]),
+        ("x http://me:s3cret@h", &["me:s3cret", "s3cret"]),
+        ("x http://h/api/queues/other2", &["other2"]),
+    ] {
+        let command = ["sh", "-c", given].map(str::to_owned);
+        assert_eq!(words(&command).1, hidden, "{given}");
+    }
+}
+
+/// Where each letter led to a look at all others, this would take hours.
+#[test]
+fn long_texts_take_no_longer_for_each_letter_than_short_ones() {
+    const TEXTS: &str = "'|\\|$(|`|;|a|a |a;|s3 |x://|x://a/|://a@|-a|a=|$a|${|<<a\n|curl -u a:b |password=|password |echo a\
+        |%a|1.|{url}|ä";
+    for text in TEXTS.split('|') {
+        let long = text.repeat(60_000 / text.len());
+        assert!(!script(&long).is_empty());
+    }
+}
