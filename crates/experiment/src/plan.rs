@@ -8,7 +8,7 @@ use load::{
 use measure::{Length, Nanos, Problem};
 
 use super::cluster_spec::begins_on;
-use super::{Experiment, LoadSpec, PhasesSpec};
+use super::{Experiment, LoadSpec};
 
 impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
@@ -34,6 +34,7 @@ impl Experiment {
                 .about("protocol")
                 .in_group(other));
         }
+        let lengths = &self.phases;
         let groups = self
             .load
             .iter()
@@ -65,19 +66,11 @@ impl Experiment {
             threads: self.threads,
             ledger: self.ledger,
             measures_age: !self.is_prepared,
-            phases: phases(&self.phases),
+            phases: load::Phases::new(lengths.warmup.0, lengths.measure.0, lengths.drain.0),
             run_id,
             stop: self.until,
             ..Plan::default()
         })
-    }
-}
-
-fn phases(spec: &PhasesSpec) -> load::Phases {
-    load::Phases {
-        warmup: spec.warmup.0,
-        measure: Some(spec.measure.0).filter(|length| *length > Nanos::ZERO),
-        drain: spec.drain.0,
     }
 }
 

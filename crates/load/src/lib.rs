@@ -11,6 +11,7 @@ mod failure;
 mod limits;
 mod node;
 pub mod payload;
+mod phase_clock;
 mod plan;
 mod protocol;
 mod protocols;
@@ -33,6 +34,7 @@ pub use endpoint::{Auth, ConnectionSettings, Endpoint};
 pub use environment::{Environment, EventLoop, System, Task};
 pub use error::Error;
 pub use limits::make_room;
+pub use phase_clock::{PhaseClock, SliceEnd};
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Consumers, Declare,
     Destination, DestinationKind, Exchange, Group, Guarantee, LatencyStep, MessageProperties,

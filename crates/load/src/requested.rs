@@ -5,6 +5,7 @@ use std::sync::Arc;
 use measure::Nanos;
 
 use crate::schedule::Pacer;
+use crate::{ArrivalSchedule, Error};
 
 /// What all groups together are asked to send, over time.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,13 @@ struct Asked {
 }
 
 impl Requested {
+    /// All that a schedule asks for.
+    pub(crate) fn of(schedule: &ArrivalSchedule) -> Result<Self, Error> {
+        let mut requested = Self::default();
+        requested.add(schedule.pacer(1)?, None, Vec::new());
+        Ok(requested)
+    }
+
     pub(crate) fn add(
         &mut self,
         pacer: Arc<Pacer>,

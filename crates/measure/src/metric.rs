@@ -52,17 +52,106 @@ pub struct MetricInfo {
 }
 
 impl MetricInfo {
+    /// A latency; texts and scenario are to be filled in.
+    #[must_use]
+    pub const fn latency() -> Self {
+        Self {
+            key: "",
+            name: "",
+            unit: "ns",
+            kind: MetricKind::Histogram,
+            scenario: "",
+            part: false,
+            meaning: "",
+        }
+    }
+
+    /// A latency that is one part of a whole.
+    #[must_use]
+    pub const fn part() -> Self {
+        Self {
+            part: true,
+            ..Self::latency()
+        }
+    }
+
+    /// A count of `unit`.
+    #[must_use]
+    pub const fn counter(unit: &'static str) -> Self {
+        Self {
+            unit,
+            kind: MetricKind::Counter,
+            ..Self::latency()
+        }
+    }
+
+    /// The largest number of `unit`.
+    #[must_use]
+    pub const fn peak(unit: &'static str) -> Self {
+        Self {
+            kind: MetricKind::Peak,
+            ..Self::counter(unit)
+        }
+    }
+
     const fn of_messages(key: &'static str, name: &'static str, meaning: &'static str) -> Self {
         Self {
             key,
             name,
-            unit: "ns",
-            kind: MetricKind::Histogram,
             scenario: "messages",
-            part: false,
             meaning,
+            ..Self::latency()
         }
     }
+}
+
+/// A scenario's metrics as one table: field, how its values are kept, key, name, meaning. `resolve` registers them in
+/// the order of the table, for a scenario of this kind ([`Metric::register_for`]). `recorded` are those of intervals;
+/// `all` adds the ones named behind the table, which are known when all is over.
+#[macro_export]
+macro_rules! metrics {
+    (
+        $(#[$doc:meta])*
+        $visible:vis struct $Metrics:ident of $scenario:literal {
+            $($field:ident: $kind:ident($($unit:literal)?) $key:literal, $name:literal, $meaning:literal;)+
+        }
+        at the end: $($last:ident),+
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        $visible struct $Metrics {
+            $($visible $field: $crate::Metric,)+
+        }
+
+        impl $Metrics {
+            $visible fn resolve(scenario: &str) -> Self {
+                Self {
+                    $($field: {
+                        static INFO: $crate::MetricInfo = $crate::MetricInfo {
+                            key: $key,
+                            name: $name,
+                            scenario: $scenario,
+                            meaning: $meaning,
+                            ..$crate::MetricInfo::$kind($($unit)?)
+                        };
+                        $crate::Metric::register_for(scenario, &INFO)
+                    },)+
+                }
+            }
+
+            $visible fn recorded(self) -> Vec<$crate::Metric> {
+                let last = [$(self.$last),+];
+                let all = [$(self.$field),+].into_iter();
+                all.filter(|metric| !last.contains(metric)).collect()
+            }
+
+            $visible fn all(self) -> Vec<$crate::Metric> {
+                let mut all = self.recorded();
+                all.extend([$(self.$last),+]);
+                all
+            }
+        }
+    };
 }
 
 /// The latencies of a message's life, headline first.
@@ -165,6 +254,36 @@ impl Metric {
             }
         }
         metric
+    }
+
+    /// The metric of this scenario, whose kind `info` describes. A scenario `KIND_NAME` has metrics of its own: their
+    /// keys begin with its name in place of the kind's, and the names of latencies, which share a picture, with `NAME`.
+    pub fn register_for(scenario: &str, info: &'static MetricInfo) -> Self {
+        let own = scenario.strip_prefix(info.scenario);
+        let Some(own) = own.and_then(|it| it.strip_prefix('_')) else {
+            return Self::register(info);
+        };
+        let rest = info.key.strip_prefix(info.scenario).unwrap_or(info.key);
+        let key = format!("{scenario}{rest}");
+        let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
+        let known = registry.find(&key);
+        let is_bare = |it: Self| registry.entries.get(it.index()).is_none_or(|it| it.is_bare);
+        if let Some(known) = known.filter(|it| !is_bare(*it)) {
+            return known;
+        }
+        drop(registry);
+        // Metrics are registered for the life of the program, so their descriptions live as long.
+        let keep = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        let name = match info.kind {
+            MetricKind::Histogram => keep(format!("{} {}", own.replace('_', "-"), info.name)),
+            MetricKind::Counter | MetricKind::Peak => info.name,
+        };
+        Self::register(Box::leak(Box::new(MetricInfo {
+            key: keep(key),
+            name,
+            scenario: keep(scenario.to_owned()),
+            ..*info
+        })))
     }
 
     /// The metric with this key, which a file has named: registered where it is new. `None` where the
@@ -338,6 +457,57 @@ mod tests {
         assert_eq!(serde_json::to_value(metric).unwrap(), "test_probe");
         let read: Metric = serde_json::from_str("\"send_ack\"").unwrap();
         assert_eq!(read, Metric::SEND_ACK);
+    }
+
+    crate::metrics! {
+        struct ToyMetrics of "toy" {
+            whole: latency() "toy_whole", "whole", "all of it";
+            wait: part() "toy_wait", "wait", "the first part";
+            open: counter("toys") "toy_open", "open", "toys that are left";
+            most: peak("toys") "toy_most", "most", "most toys at the same time";
+        }
+        at the end: open
+    }
+
+    #[test]
+    fn a_table_describes_the_metrics_of_each_scenario_of_its_kind() {
+        let of_kind = ToyMetrics::resolve("toy");
+        let own = ToyMetrics::resolve("toy_red_ball");
+        let keys = |all: Vec<Metric>| all.into_iter().map(Metric::key).collect::<Vec<_>>();
+        assert_eq!(
+            keys(of_kind.recorded()),
+            ["toy_whole", "toy_wait", "toy_most"]
+        );
+        assert_eq!(
+            keys(of_kind.all()),
+            ["toy_whole", "toy_wait", "toy_most", "toy_open"]
+        );
+        assert_eq!(own.wait.key(), "toy_red_ball_wait");
+        assert_eq!(
+            (own.wait.name(), own.wait.info().part),
+            ("red-ball wait", true)
+        );
+        assert_eq!(
+            (own.most.name(), own.most.info().scenario),
+            ("most", "toy_red_ball")
+        );
+        assert_eq!(
+            (own.most.info().kind, own.most.info().unit),
+            (MetricKind::Peak, "toys")
+        );
+        assert_eq!(
+            keys(ToyMetrics::resolve("toy_red_ball").all()),
+            keys(own.all())
+        );
+        assert_eq!(
+            ToyMetrics::resolve("toy_red_ball").open,
+            own.open,
+            "registered once"
+        );
+        // A file that was read before knows no more than the key.
+        let bare = Metric::named("toy_x_whole", MetricKind::Histogram).unwrap();
+        assert_eq!(ToyMetrics::resolve("toy_x").whole, bare);
+        assert_eq!((bare.name(), bare.info().meaning), ("x whole", "all of it"));
     }
 
     #[test]

@@ -113,6 +113,18 @@ pub struct Phases {
     pub drain: Nanos,
 }
 
+impl Phases {
+    /// Phases of these lengths. Zero for `measure`: nothing but a stop or another scenario's end ends it.
+    #[must_use]
+    pub fn new(warmup: Nanos, measure: Nanos, drain: Nanos) -> Self {
+        Self {
+            warmup,
+            measure: Some(measure).filter(|length| *length > Nanos::ZERO),
+            drain,
+        }
+    }
+}
+
 impl Default for Phases {
     /// No warm-up, measured until stopped, ten seconds to drain.
     fn default() -> Self {

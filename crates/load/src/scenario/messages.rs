@@ -2,7 +2,7 @@
 
 use measure::Metric;
 
-use super::{Operations, Scenario};
+use super::Scenario;
 use crate::{
     ArrivalProcess, Control, Error, Outcome, Phases, Plan, Requested, SliceSink, System, Together,
 };
@@ -18,10 +18,6 @@ impl Scenario for Plan {
 
     fn metrics(&self) -> Vec<Metric> {
         Metric::MESSAGES.to_vec()
-    }
-
-    fn operations(&self) -> Option<Operations> {
-        None
     }
 
     fn requested(&self) -> Result<Option<Requested>, Error> {

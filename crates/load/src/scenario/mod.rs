@@ -25,20 +25,28 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     fn subject(&self) -> &str;
 
     /// All its metrics, in the order in which they are shown.
-    fn metrics(&self) -> Vec<Metric>;
+    fn metrics(&self) -> Vec<Metric> {
+        Vec::new()
+    }
 
     /// Which of them count its operations; `None` for messages, whose counts are [`measure::Counters`], and for a
     /// load of which bellows sees neither.
-    fn operations(&self) -> Option<Operations>;
+    fn operations(&self) -> Option<Operations> {
+        None
+    }
 
     /// The rates that its schedule requests; `None` without a schedule.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a schedule that cannot be kept.
-    fn requested(&self) -> Result<Option<Requested>, Error>;
+    fn requested(&self) -> Result<Option<Requested>, Error> {
+        Ok(None)
+    }
 
     /// Messages or operations that may be in flight; `None` where nothing limits them.
-    fn in_flight_limit(&self) -> Option<u64>;
+    fn in_flight_limit(&self) -> Option<u64> {
+        None
+    }
 
     /// Connections that it has open at the same time at most.
     fn connections(&self) -> u64 {

@@ -8,11 +8,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use load::scenario::{Operations, Scenario};
-use load::{
-    Control, Endpoint, Error, Outcome, PhaseTimes, Phases, Requested, RunEvent, SliceSink, Together,
-};
-use measure::{Clock, Metric, Nanos, Phase, Problem, Slice, Time};
+use load::scenario::Scenario;
+use load::{Control, Endpoint, Error, Outcome, PhaseClock, Phases, RunEvent, SliceSink, Together};
+use measure::{Clock, Nanos, Phase, Problem, Slice, Time};
 
 use self::process::Process;
 use crate::brokers;
@@ -21,8 +19,6 @@ use web::redact;
 
 /// The name of the scenario in messages.
 const NAME: &str = "command";
-/// How long slices are.
-const SLICE: Nanos = Nanos::from_millis(100);
 /// Programs are looked at this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A program that is told to end has at least this long.
@@ -105,11 +101,11 @@ impl CommandPlan {
         Some(Self {
             programs: programs.collect(),
             folder: brokers::programs(&experiment.broker),
-            phases: Phases {
-                warmup: lengths.warmup.0,
-                measure: Some(lengths.measure.0).filter(|length| *length > Nanos::ZERO),
-                drain: lengths.drain.0.max(LEAST_DRAIN),
-            },
+            phases: Phases::new(
+                lengths.warmup.0,
+                lengths.measure.0,
+                lengths.drain.0.max(LEAST_DRAIN),
+            ),
         })
     }
 
@@ -138,22 +134,6 @@ impl Scenario for CommandPlan {
         "programs"
     }
 
-    fn metrics(&self) -> Vec<Metric> {
-        Vec::new()
-    }
-
-    fn operations(&self) -> Option<Operations> {
-        None
-    }
-
-    fn requested(&self) -> Result<Option<Requested>, Error> {
-        Ok(None)
-    }
-
-    fn in_flight_limit(&self) -> Option<u64> {
-        None
-    }
-
     fn phases(&self) -> Phases {
         self.phases
     }
@@ -165,127 +145,106 @@ impl Scenario for CommandPlan {
         sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
         together.ready();
-        let start = loop {
-            if together.ended().is_some() || control.is_stopping() {
+        let mut phases = PhaseClock::new(self.phases, together, control);
+        while phases.begin().is_none() || Clock.now() < phases.start {
+            if phases.is_called_off() {
                 return Ok(Outcome::never_started());
             }
-            if let Some(start) = together.start().filter(|start| *start <= Clock.now()) {
-                break start;
-            }
             thread::sleep(POLL_INTERVAL);
-        };
+        }
         let programs = self.start(sink)?;
-        sink.event(RunEvent::Started { at: start });
+        sink.event(RunEvent::Started { at: phases.start });
         let running = Running {
-            plan: self,
-            together,
-            control,
             sink,
             slice: Slice::default(),
-            phases: Vec::new(),
+            phases,
             programs,
             error: None,
         };
-        Ok(running.run(start))
+        Ok(running.run(self.phases.drain))
     }
 }
 
 /// Programs that run.
 struct Running<'a> {
-    plan: &'a CommandPlan,
-    together: &'a Together,
-    control: &'a Control,
     sink: &'a mut dyn SliceSink,
     slice: Slice,
-    phases: Vec<PhaseTimes>,
+    phases: PhaseClock<'a>,
     programs: Vec<Process>,
     error: Option<Error>,
 }
 
 impl Running<'_> {
-    fn run(mut self, start: Time) -> Outcome {
-        let planned = self.plan.phases;
-        let measured_from = start + planned.warmup;
-        let mut at = start;
-        if planned.warmup > Nanos::ZERO {
-            at = self.phase(Phase::Warmup, at, Some(measured_from));
+    /// Runs programs to the end of the measured phase, and waits for those that are told to end, this long at most.
+    fn run(mut self, drain: Nanos) -> Outcome {
+        if let Some(first) = self.phases.phase() {
+            self.begin_slice(first, self.phases.start, true);
         }
-        if self.goes_on() {
-            let until = planned.measure.map(|length| measured_from + length);
-            at = self.phase(Phase::Measure, at, until);
-        } else if self.programs.is_empty() {
-            self.error.get_or_insert_with(nothing_measured);
+        loop {
+            self.take_ended();
+            let now = Clock.now();
+            self.phases.follow_stop(now);
+            if self.programs.is_empty() || self.error.is_some() {
+                self.phases.end_load(now);
+            }
+            let until = self.phases.last + drain;
+            // The last slice ends with the drain.
+            let within = now.min(until - Nanos(1));
+            while let Some(end) = self.phases.slice_end(within) {
+                self.end_slice(end.at, end.ends_phase);
+                self.begin_slice(end.next, end.at, end.ends_phase);
+            }
+            let is_draining = self.slice.phase == Phase::Drain;
+            if is_draining && (self.programs.is_empty() || now >= until) {
+                return self.finish(until);
+            }
+            let wait = self.phases.next_slice_end().since(now);
+            thread::sleep(Duration::from(wait).min(POLL_INTERVAL));
         }
-        let interrupted = self.control.is_stopping();
-        self.programs.iter_mut().for_each(Process::terminate);
-        self.phase(Phase::Drain, at, Some(at + planned.drain));
+    }
+
+    /// Begins a slice, and the phase that begins with it.
+    fn begin_slice(&mut self, phase: Phase, at: Time, begins_phase: bool) {
+        if begins_phase && phase == Phase::Drain {
+            if self.slice.phase == Phase::Warmup && self.programs.is_empty() {
+                self.error.get_or_insert_with(nothing_measured);
+            }
+            self.programs.iter_mut().for_each(Process::terminate);
+        }
+        self.slice.reset(at, phase);
+        if begins_phase {
+            self.sink.event(RunEvent::PhaseStarted { phase, at });
+        }
+    }
+
+    fn end_slice(&mut self, at: Time, ends_phase: bool) {
+        self.slice.end = at;
+        self.slice.ends_phase = ends_phase;
+        self.sink.slice(&self.slice);
+    }
+
+    /// Ends the drain, which lasts until then at the longest.
+    fn finish(mut self, until: Time) -> Outcome {
+        let end = Clock.now().min(until);
+        self.end_slice(end, true);
         for process in std::mem::take(&mut self.programs) {
             self.ended(process);
         }
         Outcome {
-            phases: self.phases,
-            interrupted,
+            phases: self.phases.finish(end),
+            interrupted: self.phases.is_stopped(),
             error: self.error,
-            ..Outcome::started(start)
+            ..Outcome::started(self.phases.start)
         }
     }
 
-    /// Whether programs are to run on.
-    fn goes_on(&self) -> bool {
-        !self.programs.is_empty()
-            && self.error.is_none()
-            && self.together.ended().is_none()
-            && !self.control.is_stopping()
-    }
-
-    /// Reports slices of a phase until its end, or until no program is to run on; when that was.
-    fn phase(&mut self, phase: Phase, from: Time, until: Option<Time>) -> Time {
-        self.sink.event(RunEvent::PhaseStarted { phase, at: from });
-        let mut at = from;
-        loop {
-            self.slice.reset(at, phase);
-            let next = until.map_or(at + SLICE, |until| until.min(at + SLICE));
-            let over = self.wait_until(next, phase);
-            at = if over {
-                Clock.now().min(next).max(at)
+    fn take_ended(&mut self) {
+        for mut process in std::mem::take(&mut self.programs) {
+            if process.has_ended() {
+                self.ended(process);
             } else {
-                next
-            };
-            self.slice.end = at;
-            self.slice.ends_phase = over || until.is_some_and(|until| at >= until);
-            self.sink.slice(&self.slice);
-            if self.slice.ends_phase {
-                break;
+                self.programs.push(process);
             }
-        }
-        self.phases.push(PhaseTimes {
-            phase,
-            start: from,
-            end: at,
-        });
-        at
-    }
-
-    /// Looks after the programs until then; whether there is nothing more to wait for in the phase.
-    fn wait_until(&mut self, next: Time, phase: Phase) -> bool {
-        loop {
-            let programs = std::mem::take(&mut self.programs);
-            for mut process in programs {
-                if process.has_ended() {
-                    self.ended(process);
-                } else {
-                    self.programs.push(process);
-                }
-            }
-            let over = match phase {
-                Phase::Drain => self.programs.is_empty(),
-                Phase::Warmup | Phase::Measure => !self.goes_on(),
-            };
-            let now = Clock.now();
-            if over || now >= next {
-                return over;
-            }
-            thread::sleep(Duration::from(next.since(now)).min(POLL_INTERVAL));
         }
     }
 

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use load::scenario::{Operations, Scenario};
-use load::{Control, Error, Outcome, PhaseTimes, Phases, Requested, RunEvent, SliceSink, Together};
+use load::{Control, Error, Outcome, PhaseClock, Phases, RunEvent, SliceSink, Together};
 use measure::{Clock, Metric, Nanos, Phase, Problem, Time};
 
 use super::TracedBroker;
-use super::counts::{CallCounts, SLICE};
+use super::counts::CallCounts;
 use super::metrics::TraceMetrics;
 use super::node::{NodeNews, NodeTraces, Order};
 use experiment::NodeTrace;
@@ -54,11 +54,7 @@ impl TracePlan {
                 number: all.len(),
                 metrics: TraceMetrics::resolve(&one.scenario),
                 function: one.function.to_string(),
-                phases: Phases {
-                    warmup,
-                    measure: Some(measure).filter(|length| *length > Nanos::ZERO),
-                    drain: RETURNS,
-                },
+                phases: Phases::new(warmup, measure, RETURNS),
                 node: Arc::clone(&node),
             };
             all.push(plan);
@@ -87,7 +83,7 @@ impl TracePlan {
 
 impl Scenario for TracePlan {
     fn name(&self) -> &'static str {
-        self.metrics.scenario
+        self.metrics.scenario()
     }
 
     fn subject(&self) -> &str {
@@ -100,15 +96,6 @@ impl Scenario for TracePlan {
 
     fn operations(&self) -> Option<Operations> {
         Some(self.metrics.operations())
-    }
-
-    /// Others make the calls.
-    fn requested(&self) -> Result<Option<Requested>, Error> {
-        Ok(None)
-    }
-
-    fn in_flight_limit(&self) -> Option<u64> {
-        None
     }
 
     /// The one to the node.
@@ -133,20 +120,17 @@ impl Scenario for TracePlan {
         let order = self.start_thread()?;
         let mut running = RunningTrace {
             plan: self,
-            together,
             control,
             sink,
             told,
             order,
             counts: CallCounts::new(self.metrics),
-            tick: Time(0),
-            phases: Vec::new(),
+            phases: PhaseClock::new(self.phases, together, control),
             is_begun: false,
             is_ended: false,
             is_closed: false,
-            is_stopped: false,
         };
-        match running.begin()? {
+        match running.begin(together)? {
             true => Ok(running.run()),
             false => Ok(Outcome::never_started()),
         }
@@ -156,29 +140,21 @@ impl Scenario for TracePlan {
 /// A trace while the load runs.
 struct RunningTrace<'a> {
     plan: &'a TracePlan,
-    together: &'a Together,
     control: &'a Control,
     sink: &'a mut dyn SliceSink,
     told: Receiver<NodeNews>,
     /// Where the node's thread takes orders; the first trace alone gives them.
     order: Option<Sender<Order>>,
     counts: CallCounts,
-    /// The next whole tenth of a second of the phase.
-    tick: Time,
-    phases: Vec<PhaseTimes>,
+    phases: PhaseClock<'a>,
     is_begun: bool,
     is_ended: bool,
     is_closed: bool,
-    is_stopped: bool,
 }
 
 impl RunningTrace<'_> {
-    fn gives_up(&self) -> bool {
-        self.control.is_stopping() || self.together.ended().is_some()
-    }
-
     /// Waits until the node can be traced, and for the other scenarios; whether they have started.
-    fn begin(&mut self) -> Result<bool, Error> {
+    fn begin(&mut self, together: &Together) -> Result<bool, Error> {
         loop {
             match self.told.recv_timeout(STEP.into()) {
                 Ok(NodeNews::Ready) => break,
@@ -186,7 +162,7 @@ impl RunningTrace<'_> {
                 Err(RecvTimeoutError::Disconnected) => return Ok(false),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
-            if self.gives_up() {
+            if self.phases.is_called_off() {
                 return Ok(false);
             }
         }
@@ -200,36 +176,29 @@ impl RunningTrace<'_> {
             self.order_begin();
             let ready = Clock.now() + Nanos(LEAD.0 - warmup.0);
             while Clock.now() < ready {
-                if self.gives_up() {
+                if self.phases.is_called_off() {
                     return Ok(false);
                 }
                 thread::sleep(STEP.into());
             }
         }
-        self.together.ready();
-        let start = loop {
-            if let Some(start) = self.together.start() {
-                break start;
+        together.ready();
+        let first = loop {
+            if let Some(first) = self.phases.begin() {
+                break first;
             }
-            if self.gives_up() {
+            if self.phases.is_called_off() {
                 return Ok(false);
             }
             thread::sleep(STEP.into());
         };
-        let measure_at = start + warmup;
-        self.counts.start = start;
-        self.counts.measure_at = measure_at;
-        if let Some(length) = self.plan.phases.measure {
-            self.counts.last = measure_at + length;
-        }
+        let at = self.phases.start;
+        self.counts.start = at;
+        self.counts.measure_at = self.phases.measure_at;
         self.tell_measured();
-        self.sink.event(RunEvent::Started { at: start });
-        let first = match warmup {
-            Nanos::ZERO => Phase::Measure,
-            _ => Phase::Warmup,
-        };
-        self.counts.begin(start, first);
-        self.enter(first, start);
+        self.sink.event(RunEvent::Started { at });
+        self.counts.begin(at, first);
+        self.sink.event(RunEvent::PhaseStarted { phase: first, at });
         Ok(true)
     }
 
@@ -256,11 +225,10 @@ impl RunningTrace<'_> {
     }
 
     /// Says which calls are those of the measured phase.
-    fn tell_measured(&self) {
+    fn tell_measured(&mut self) {
+        let (measure_at, last) = (self.phases.measure_at, self.phases.last);
+        self.counts.last = last;
         if self.plan.number == 0 {
-            let CallCounts {
-                measure_at, last, ..
-            } = self.counts;
             self.plan.node.log.measured(measure_at, last);
         }
     }
@@ -268,7 +236,9 @@ impl RunningTrace<'_> {
     fn run(mut self) -> Outcome {
         loop {
             let now = Clock.now();
-            self.look_for_the_end(now);
+            if self.phases.follow_stop(now) {
+                self.tell_measured();
+            }
             if !self.is_begun && now + LEAD >= self.counts.measure_at {
                 self.order_begin();
             }
@@ -303,28 +273,12 @@ impl RunningTrace<'_> {
         }
     }
 
-    /// Somebody stops the run, or another scenario has ended.
-    fn look_for_the_end(&mut self, now: Time) {
-        let mut last = self.counts.last;
-        if self.control.is_stopping() && !self.is_stopped {
-            self.is_stopped = now < last;
-            last = last.min(now);
-        }
-        if let Some(end) = self.together.ended() {
-            last = last.min(end);
-        }
-        if last < self.counts.last {
-            self.counts.last = last;
-            self.tell_measured();
-        }
-    }
-
     /// Whether nothing is left on the node, or it takes too long to say so.
     fn is_over(&mut self, now: Time) -> bool {
-        let last = self.counts.last;
+        let last = self.phases.last;
         if !self.is_ended {
             self.is_ended = true;
-            let wait = if self.is_stopped {
+            let wait = if self.phases.is_stopped() {
                 Nanos::ZERO
             } else {
                 RETURNS
@@ -343,73 +297,35 @@ impl RunningTrace<'_> {
 
     /// Tells of the slices and phases that have ended; when the next does.
     fn report(&mut self, now: Time) -> Time {
-        loop {
-            let (measure_at, last) = (self.counts.measure_at, self.counts.last);
-            let phase = self.counts.slice.phase;
-            let (end, next) = match phase {
-                Phase::Warmup if last <= measure_at => (last, Phase::Drain),
-                Phase::Warmup => (measure_at, Phase::Measure),
-                Phase::Measure => (last, Phase::Drain),
-                Phase::Drain => (Time(u64::MAX), Phase::Drain),
-            };
-            if now >= end {
-                self.flush(end, next);
-                self.enter(next, end);
-                continue;
+        while let Some(end) = self.phases.slice_end(now) {
+            self.counts.end(end.at, end.ends_phase);
+            self.sink.slice(&self.counts.slice);
+            self.counts.begin(end.at, end.next);
+            if end.ends_phase {
+                let (phase, at) = (end.next, end.at);
+                self.sink.event(RunEvent::PhaseStarted { phase, at });
             }
-            if now >= self.tick {
-                // Slices of all scenarios end at the same instants.
-                let at = self.tick;
-                self.flush(at, phase);
-                self.tick = at + SLICE;
-                continue;
-            }
-            return self.tick.min(end);
         }
-    }
-
-    /// Hands the slice over, and begins the next.
-    fn flush(&mut self, end: Time, next: Phase) {
-        let ends_phase = next != self.counts.slice.phase;
-        self.counts.end(end, ends_phase);
-        self.sink.slice(&self.counts.slice);
-        self.counts.begin(end, next);
-    }
-
-    fn enter(&mut self, phase: Phase, at: Time) {
-        if let Some(before) = self.phases.last_mut() {
-            before.end = at;
-        }
-        self.tick = at + SLICE;
-        self.phases.push(PhaseTimes {
-            phase,
-            start: at,
-            end: at,
-        });
-        self.sink.event(RunEvent::PhaseStarted { phase, at });
+        self.phases.next_slice_end()
     }
 
     fn finish(mut self) -> Outcome {
         let end = Clock.now();
         self.counts.end(end, true);
         self.sink.slice(&self.counts.slice);
-        if let Some(last) = self.phases.last_mut() {
-            last.end = end;
-        }
         if !self.is_closed {
             self.plan.node.log.note(
                 "the node has not said that nothing of a trace is left there: it takes it away by itself"
                     .to_owned(),
             );
         }
-        let start = self.counts.start;
-        let tally = self.counts.finish();
         let mut outcome = Outcome {
-            phases: self.phases,
-            interrupted: self.is_stopped,
-            ..Outcome::started(start)
+            phases: self.phases.finish(end),
+            interrupted: self.phases.is_stopped(),
+            ..Outcome::started(self.phases.start)
         };
-        outcome.tallies.insert(self.plan.metrics.scenario, tally);
+        let tally = self.counts.finish();
+        outcome.tallies.insert(self.plan.metrics.scenario(), tally);
         outcome
     }
 }

@@ -1,7 +1,7 @@
 //! What is counted of a trace: the slice of the moment, and the tally of the measured phase.
 
 use load::OperationTally;
-use measure::{Counts, Nanos, Phase, Slice, Time};
+use measure::{Counts, Phase, Slice, Time};
 
 use super::metrics::TraceMetrics;
 use super::node::SeenCall;
@@ -87,11 +87,10 @@ impl CallCounts {
     }
 }
 
-/// The length of a slice.
-pub(super) const SLICE: Nanos = Nanos::from_millis(100);
-
 #[cfg(test)]
 mod tests {
+    use measure::Nanos;
+
     use super::*;
 
     fn returned(called: u64, took: u64) -> SeenCall {

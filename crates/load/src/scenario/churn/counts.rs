@@ -1,8 +1,9 @@
 //! Counts of cycles that not every operation has.
 
-use measure::{Clock, Nanos, Time};
+use measure::{Clock, Time};
 
-use super::metrics::{ChurnMetrics, CycleStep};
+use super::NAME;
+use super::metrics::ChurnMetrics;
 use super::slot::{Moments, SlotEvent};
 use crate::scenario::operations::OperationCounts;
 use crate::{Error, RunEvent, Silence};
@@ -25,14 +26,14 @@ pub(super) struct CycleFigures {
 impl CycleCounts {
     /// Each cycle sends this many messages.
     pub(super) fn new(now: Time, messages: u32) -> Self {
-        let metrics = ChurnMetrics::resolve();
+        let metrics = ChurnMetrics::resolve(NAME);
         let own = CycleFigures {
             metrics,
             ready: 0,
             told: Vec::new(),
         };
         let mut counts = Self::with(
-            metrics.operations,
+            metrics.operations(),
             metrics.recorded(),
             &metrics.all(),
             own,
@@ -40,10 +41,6 @@ impl CycleCounts {
         );
         counts.tally.counts.add(metrics.messages, messages.into());
         counts
-    }
-
-    fn record_step(&mut self, step: CycleStep, due: Time, took: Nanos) {
-        self.record(self.own.metrics.step(step), due, took);
     }
 
     /// Takes what a slot tells; whether the slot is free again.
@@ -58,13 +55,14 @@ impl CycleCounts {
                         self.unanswered.ask(at.now);
                     }
                 }
-                self.record_step(step, at.due, at.now.since(at.step_began));
+                let metric = self.own.metrics.step(step);
+                self.record(metric, at.due, at.now.since(at.step_began));
             }
-            SlotEvent::Opened => self.record_step(CycleStep::Open, at.due, at.now.since(at.due)),
+            SlotEvent::Opened => self.record(self.own.metrics.open, at.due, at.now.since(at.due)),
             SlotEvent::Ready => self.own.ready += 1,
             SlotEvent::Done => {
                 self.add(self.metrics.completed, at.due, 1);
-                self.record_step(CycleStep::Cycle, at.due, at.now.since(at.due));
+                self.record(self.metrics.latency, at.due, at.now.since(at.due));
                 return true;
             }
         }
@@ -121,7 +119,7 @@ impl CycleCounts {
         let is_given_up = matches!(error, Error::TimedOut { .. });
         self.lost(at.asked, at.now, is_given_up);
         if is_given_up {
-            self.record_step(CycleStep::Cycle, at.due, at.now.since(at.due));
+            self.record(self.metrics.latency, at.due, at.now.since(at.due));
         }
         self.fail(at.due, error)
     }
@@ -129,7 +127,10 @@ impl CycleCounts {
 
 #[cfg(test)]
 mod tests {
+    use measure::Nanos;
+
     use super::*;
+    use crate::scenario::churn::metrics::CycleStep;
 
     const MS: u64 = 1_000_000;
 

@@ -3,15 +3,13 @@
 use measure::{Clock, Nanos, Time};
 use mio::Events;
 
-use super::counts::CycleCounts;
-use super::slot::{CycleSlot, Moments, State};
-use super::{ChurnKind, ChurnPlan};
-use crate::control::{Interruption, Watch};
+use super::counts::{CycleCounts, CycleFigures};
+use super::slot::{CycleSlot, State};
+use super::{ChurnKind, ChurnPlan, CycleContext, Cycles, NAME};
+use crate::control::Interruption;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
-use crate::scenario::operations::{
-    LoopContext, LoopReport, Operation, OperationLoop, OperationServer,
-};
+use crate::scenario::operations::{Buffers, Operation, OperationLoop, OperationServer};
 use crate::{ArrivalSchedule, Control, Error, RunEvent, Silence, System};
 
 /// How many of the connections that stay are made at a time.
@@ -19,16 +17,13 @@ const AT_ONCE: usize = 32;
 /// Setting up is told of this often.
 const TELL: Nanos = Nanos(500_000_000);
 
-/// Cycles of churn.
-pub(super) struct Cycles;
-
 impl Operation for Cycles {
     type Plan = ChurnPlan;
     type Slot = CycleSlot;
-    type Figures = super::counts::CycleFigures;
+    type Figures = CycleFigures;
     type Failure = Error;
 
-    const SUBJECT: &'static str = super::NAME;
+    const SUBJECT: &'static str = NAME;
     const THREAD: &'static str = "bellows-churn";
     const POLL_INTERVAL: Nanos = Nanos(50_000_000);
     const FAILS_BESIDE_OTHERS: bool = true;
@@ -72,7 +67,7 @@ impl Operation for Cycles {
         if event_loop.context.plan.kind == ChurnKind::Connections {
             return Ok(());
         }
-        let wanted = event_loop.context.slots.len();
+        let wanted = event_loop.slots.len();
         let mut events = Events::with_capacity(1_024);
         let mut next = 0;
         let mut told = Clock.now();
@@ -83,8 +78,8 @@ impl Operation for Cycles {
                 return Ok(());
             }
             let now = Clock.now();
-            while next < wanted.min(ready + AT_ONCE) {
-                dial(context, next, now)?;
+            for slot in event_loop.slots.iter_mut().take(ready + AT_ONCE).skip(next) {
+                slot.dial(context, now)?;
                 next += 1;
             }
             if now.since(told) >= TELL {
@@ -101,53 +96,30 @@ impl Operation for Cycles {
 
     fn begin(
         &mut self,
-        context: &mut LoopContext<'_, Self>,
-        at: usize,
+        slot: &mut CycleSlot,
+        context: &mut CycleContext<'_>,
         due: Time,
         now: Time,
     ) -> Result<bool, Error> {
-        let plan = context.plan;
-        let Some(slot) = context.slots.get_mut(at) else {
-            return Ok(false);
-        };
         slot.due = due;
-        if plan.kind == ChurnKind::Connections {
-            dial(context, at, now)?;
+        if context.plan.kind == ChurnKind::Connections {
+            slot.dial(context, now)?;
             return Ok(false);
         }
-        slot.begin(plan, due, now)?;
+        slot.begin(context.plan, now)?;
         Ok(true)
     }
 
-    fn turn(&mut self, context: &mut LoopContext<'_, Self>, at: usize) -> Result<(), Error> {
-        let LoopContext {
-            plan,
-            control,
-            tell,
-            poll,
-            slots,
-            free,
-            buffers,
-            counts,
-            ..
-        } = context;
-        let Some(slot) = slots.get_mut(at) else {
-            return Ok(());
-        };
-        let mut told = |what, moments: Moments| {
-            if counts.note(what, moments) {
-                free.push_back(at);
-                if control.watch_on(Watch::Confirm, Watch::Backlog) {
-                    let _ = tell.send(LoopReport::Event(RunEvent::FirstConfirm {
-                        at: moments.now,
-                    }));
-                }
-            }
-        };
-        slot.turn(plan, Clock.now(), buffers, poll.registry(), &mut told)
+    fn turn(
+        &mut self,
+        slot: &mut CycleSlot,
+        context: &mut CycleContext<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Error> {
+        slot.turn(context, buffers, Clock.now())
     }
 
-    fn keep_time(plan: &ChurnPlan, slot: &mut CycleSlot, heard: Time) -> Result<bool, Error> {
+    fn keep_time(slot: &mut CycleSlot, plan: &ChurnPlan, heard: Time) -> Result<bool, Error> {
         if !slot.is_free() && slot.deadline <= heard {
             let (timeout, state) = (plan.timeout, slot.state.name());
             return Err(Error::TimedOut {
@@ -162,31 +134,22 @@ impl Operation for Cycles {
     /// A connection that was to stay ends the run.
     fn failed(
         &mut self,
-        context: &mut LoopContext<'_, Self>,
-        at: usize,
+        slot: &mut CycleSlot,
+        context: &mut CycleContext<'_>,
         error: Error,
     ) -> Result<(), Error> {
-        let Some(slot) = context.slots.get_mut(at) else {
-            return Ok(());
-        };
         let stays = context.plan.kind != ChurnKind::Connections;
         let of_a_cycle = !stays || matches!(slot.state, State::Opening | State::Closing);
-        let now = Clock.now();
-        let moments = Moments {
-            due: slot.due,
-            step_began: slot.step_began,
-            asked: slot.asked,
-            now,
-        };
+        let moments = slot.moments(Clock.now());
         slot.drop_connection();
-        context.addresses.refresh(now);
+        context.addresses.refresh(moments.now);
         if of_a_cycle && let Some(event) = context.counts.fail_cycle(error.clone(), moments) {
             context.say(event);
         }
         if stays {
             return Err(error);
         }
-        context.free_after_failure(at);
+        context.free_after_failure(slot.number);
         Ok(())
     }
 
@@ -196,14 +159,5 @@ impl Operation for Cycles {
         is_end: bool,
     ) -> Vec<Silence> {
         counts.take_silences(due_until, is_end)
-    }
-}
-
-fn dial(context: &mut LoopContext<'_, Cycles>, at: usize, now: Time) -> Result<(), Error> {
-    let plan = context.plan;
-    let attempt = context.attempt(&plan.source_addresses, now + plan.timeout, now);
-    match context.slots.get_mut(at) {
-        Some(slot) => slot.dial(plan, attempt, context.poll.registry(), now),
-        None => Ok(()),
     }
 }

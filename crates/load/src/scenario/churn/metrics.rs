@@ -10,17 +10,42 @@
 //! `open` and `cycle` count from the time that the cycle was due, and so are free of coordinated
 //! omission; the steps follow upon each other and add up to the cycle.
 
-use measure::{Metric, MetricInfo, MetricKind};
+use measure::Metric;
 
 use super::NAME;
 use crate::scenario::operations::OperationMetrics;
 
-/// A part of a cycle, or the whole.
+measure::metrics! {
+    /// The metrics of churn: the whole first, then the parts in the order of time.
+    pub(super) struct ChurnMetrics of "churn" {
+        cycle: latency() "cycle", "cycle", "due time to the end of the cycle; what has none counts with the time \
+            that it waited: until its time-out, or the run's end";
+        open: latency() "open", "open", "due time until what the cycle opens is open";
+        wait: part() "wait", "wait", "due time to the beginning of the cycle";
+        connect: part() "connect", "connect", "the TCP connection";
+        secure: part() "secure", "secure", "the TLS handshake";
+        log_in: part() "log_in", "log in", "connected or secured until connection.open-ok";
+        open_channel: part() "open_channel", "open channel", "channel.open until channel.open-ok";
+        declare: part() "declare", "declare", "queue.declare until queue.declare-ok";
+        delete: part() "delete", "delete", "queue.delete until queue.delete-ok, and the messages before it";
+        close_channel: part() "close_channel", "close channel",
+            "channel.close until channel.close-ok, and the messages before it";
+        close: part() "close", "close", "connection.close until connection.close-ok, and the messages before it";
+        begun: counter("cycles") "begun", "begun", "cycles that began";
+        completed: counter("cycles") "completed", "completed", "cycles that ended in order";
+        failed: counter("cycles") "failed", "failed", "cycles that did not end in order";
+        late: counter("cycles") "late", "late", "cycles that began over 1 ms after they were due";
+        in_flight: peak("cycles") "under_way", "in flight", "most cycles in flight at the same time";
+        not_begun: counter("cycles") "not_begun", "not begun", "cycles that were due and found no room before the \
+            end: they count with the time that they had waited by then";
+        messages: peak("cycles") "messages", "messages each", "messages that each cycle sends";
+    }
+    at the end: not_begun, messages
+}
+
+/// A step of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CycleStep {
-    Cycle,
-    Open,
-    Wait,
+pub(super) enum CycleStep {
     Connect,
     Secure,
     LogIn,
@@ -43,198 +68,35 @@ impl CycleStep {
     }
 }
 
-const fn step(
-    key: &'static str,
-    name: &'static str,
-    part: bool,
-    meaning: &'static str,
-) -> MetricInfo {
-    MetricInfo {
-        key,
-        name,
-        unit: "ns",
-        kind: MetricKind::Histogram,
-        scenario: NAME,
-        part,
-        meaning,
-    }
-}
-
-const fn count(
-    key: &'static str,
-    name: &'static str,
-    kind: MetricKind,
-    meaning: &'static str,
-) -> MetricInfo {
-    MetricInfo {
-        key,
-        name,
-        unit: "cycles",
-        kind,
-        scenario: NAME,
-        part: false,
-        meaning,
-    }
-}
-
-/// In the order of [`CycleStep`]: the whole first, then the parts in the order of time.
-static STEPS: [MetricInfo; 11] = [
-    step(
-        "cycle",
-        "cycle",
-        false,
-        "due time to the end of the cycle; what has none counts with the time that it waited: until its time-out, \
-         or the run's end",
-    ),
-    step(
-        "open",
-        "open",
-        false,
-        "due time until what the cycle opens is open",
-    ),
-    step(
-        "wait",
-        "wait",
-        true,
-        "due time to the beginning of the cycle",
-    ),
-    step("connect", "connect", true, "the TCP connection"),
-    step("secure", "secure", true, "the TLS handshake"),
-    step(
-        "log_in",
-        "log in",
-        true,
-        "connected or secured until connection.open-ok",
-    ),
-    step(
-        "open_channel",
-        "open channel",
-        true,
-        "channel.open until channel.open-ok",
-    ),
-    step(
-        "declare",
-        "declare",
-        true,
-        "queue.declare until queue.declare-ok",
-    ),
-    step(
-        "delete",
-        "delete",
-        true,
-        "queue.delete until queue.delete-ok, and the messages before it",
-    ),
-    step(
-        "close_channel",
-        "close channel",
-        true,
-        "channel.close until channel.close-ok, and the messages before it",
-    ),
-    step(
-        "close",
-        "close",
-        true,
-        "connection.close until connection.close-ok, and the messages before it",
-    ),
-];
-
-static COUNTS: [MetricInfo; 7] = [
-    count("begun", "begun", MetricKind::Counter, "cycles that began"),
-    count(
-        "completed",
-        "completed",
-        MetricKind::Counter,
-        "cycles that ended in order",
-    ),
-    count(
-        "failed",
-        "failed",
-        MetricKind::Counter,
-        "cycles that did not end in order",
-    ),
-    count(
-        "late",
-        "late",
-        MetricKind::Counter,
-        "cycles that began over 1 ms after they were due",
-    ),
-    count(
-        "under_way",
-        "in flight",
-        MetricKind::Peak,
-        "most cycles in flight at the same time",
-    ),
-    count(
-        "not_begun",
-        "not begun",
-        MetricKind::Counter,
-        "cycles that were due and found no room before the end: they count with the time that they had \
-         waited by then",
-    ),
-    count(
-        "messages",
-        "messages each",
-        MetricKind::Peak,
-        "messages that each cycle sends",
-    ),
-];
-
-/// The metrics of churn, resolved.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ChurnMetrics {
-    pub(crate) operations: OperationMetrics,
-    steps: [Metric; STEPS.len()],
-    pub(crate) messages: Metric,
-}
-
 impl ChurnMetrics {
-    pub(crate) fn resolve() -> Self {
-        let steps = STEPS.each_ref().map(Metric::register);
-        let [
-            begun,
-            completed,
-            failed,
-            late,
-            in_flight,
-            not_begun,
-            messages,
-        ] = COUNTS.each_ref().map(Metric::register);
-        let operations = OperationMetrics {
-            scenario: NAME,
-            words: ["cycle", "cycles"],
-            begun,
-            completed,
-            failed,
-            late,
-            in_flight,
-            not_begun,
-            in_flight_at_end: None,
-            wait: steps[CycleStep::Wait as usize],
-            latency: steps[CycleStep::Cycle as usize],
-            opened: Some(steps[CycleStep::Open as usize]),
-        };
-        Self {
-            operations,
-            steps,
-            messages,
+    #[inline]
+    pub(super) const fn step(&self, step: CycleStep) -> Metric {
+        match step {
+            CycleStep::Connect => self.connect,
+            CycleStep::Secure => self.secure,
+            CycleStep::LogIn => self.log_in,
+            CycleStep::OpenChannel => self.open_channel,
+            CycleStep::Declare => self.declare,
+            CycleStep::Delete => self.delete,
+            CycleStep::CloseChannel => self.close_channel,
+            CycleStep::Close => self.close,
         }
     }
 
-    #[inline]
-    pub(crate) const fn step(&self, step: CycleStep) -> Metric {
-        self.steps[step as usize]
-    }
-
-    /// Metrics that are recorded while it runs.
-    pub(crate) fn recorded(&self) -> Vec<Metric> {
-        let counts = self.operations.recorded();
-        self.steps.into_iter().chain(counts).collect()
-    }
-
-    /// All, in the order of the registry.
-    pub(crate) fn all(&self) -> Vec<Metric> {
-        let mut all = self.recorded();
-        all.extend([self.operations.not_begun, self.messages]);
-        all
+    pub(super) const fn operations(&self) -> OperationMetrics {
+        OperationMetrics {
+            scenario: NAME,
+            words: ["cycle", "cycles"],
+            begun: self.begun,
+            completed: self.completed,
+            failed: self.failed,
+            late: self.late,
+            in_flight: self.in_flight,
+            not_begun: self.not_begun,
+            in_flight_at_end: None,
+            wait: self.wait,
+            latency: self.cycle,
+            opened: Some(self.open),
+        }
     }
 }

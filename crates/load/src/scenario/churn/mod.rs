@@ -13,9 +13,9 @@ use std::net::IpAddr;
 use measure::{Metric, Nanos};
 use serde::{Deserialize, Serialize};
 
-use self::cycles::Cycles;
 use self::metrics::ChurnMetrics;
-use super::{Operations, Scenario, operations};
+use super::operations::{self, LoopContext};
+use super::{Operations, Scenario};
 use crate::{
     ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, SliceSink, Together,
 };
@@ -47,6 +47,12 @@ impl ChurnKind {
         }
     }
 }
+
+/// Cycles of churn, an operation of the event loop.
+struct Cycles;
+
+/// The part of the event loop that cycles work with.
+type CycleContext<'a> = LoopContext<'a, Cycles>;
 
 /// A load of churn.
 #[derive(Clone, Debug)]
@@ -120,21 +126,16 @@ impl Scenario for ChurnPlan {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        ChurnMetrics::resolve().all()
+        ChurnMetrics::resolve(NAME).all()
     }
 
     fn operations(&self) -> Option<Operations> {
-        Some(ChurnMetrics::resolve().operations.operations())
+        Some(ChurnMetrics::resolve(NAME).operations().operations())
     }
 
     /// In cycles.
     fn requested(&self) -> Result<Option<Requested>, Error> {
-        let Some(schedule) = &self.schedule else {
-            return Ok(None);
-        };
-        let mut requested = Requested::default();
-        requested.add(schedule.pacer(1)?, None, Vec::new());
-        Ok(Some(requested))
+        self.schedule.as_ref().map(Requested::of).transpose()
     }
 
     fn in_flight_limit(&self) -> Option<u64> {
@@ -147,11 +148,7 @@ impl Scenario for ChurnPlan {
 
     /// The drain is as long as anything may take.
     fn phases(&self) -> Phases {
-        Phases {
-            warmup: self.warmup,
-            measure: Some(self.measure).filter(|length| *length > Nanos::ZERO),
-            drain: self.timeout,
-        }
+        Phases::new(self.warmup, self.measure, self.timeout)
     }
 
     /// Churns on a thread of its own, and hands what it tells to `sink` on this one.

@@ -1,15 +1,15 @@
 //! One place for a cycle: a connection of its own, or one that stays.
 
 use measure::{Clock, Time};
-use mio::Registry;
-use transport::{ClientSocket, ConnectAttempt};
+use transport::ClientSocket;
 
 use super::metrics::CycleStep;
-use super::{ChurnKind, ChurnPlan};
-use crate::Error;
+use super::{ChurnKind, ChurnPlan, CycleContext};
+use crate::control::Watch;
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
 use crate::protocol::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
 use crate::scenario::operations::{Buffers, Slot};
+use crate::{Error, RunEvent};
 
 /// Of the connection's clients the only one.
 const CHANNEL: usize = 0;
@@ -62,9 +62,6 @@ pub(super) enum SlotEvent {
     Ready,
 }
 
-/// Hears what a slot tells, when its cycle was due, when its last step ended, and what time it is.
-pub(super) type Hear<'a> = dyn FnMut(SlotEvent, Moments) + 'a;
-
 /// The moments of a cycle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moments {
@@ -76,15 +73,15 @@ pub(super) struct Moments {
 }
 
 pub(super) struct CycleSlot {
-    number: usize,
+    pub(super) number: usize,
     pub(super) state: State,
     driver: Option<Driver<AmqpConnection, ClientSocket>>,
     /// When the cycle was due.
     pub(super) due: Time,
     /// When its last step ended.
-    pub(super) step_began: Time,
+    step_began: Time,
     /// When the broker was last asked: when that last step ended which it answered.
-    pub(super) asked: Time,
+    asked: Time,
     /// Nothing may take longer.
     pub(super) deadline: Time,
     /// Of the queue to declare.
@@ -128,13 +125,9 @@ impl CycleSlot {
     }
 
     /// Connects; for a cycle of connections that is its beginning.
-    pub(super) fn dial(
-        &mut self,
-        plan: &ChurnPlan,
-        attempt: ConnectAttempt,
-        registry: &Registry,
-        now: Time,
-    ) -> Result<(), Error> {
+    pub(super) fn dial(&mut self, context: &mut CycleContext<'_>, now: Time) -> Result<(), Error> {
+        let plan = context.plan;
+        let attempt = context.attempt(&plan.source_addresses, now + plan.timeout, now);
         (self.deadline, self.step_began, self.asked) = (now + plan.timeout, now, now);
         let has_channel = plan.kind != ChurnKind::Connections || plan.messages > 0;
         let channel = ChannelSpec {
@@ -156,7 +149,7 @@ impl CycleSlot {
         self.driver = Some(Driver::connect(
             connection,
             attempt,
-            registry,
+            context.poll.registry(),
             self.number,
             now,
         )?);
@@ -165,8 +158,8 @@ impl CycleSlot {
     }
 
     /// Begins a cycle on a connection that stays.
-    pub(super) fn begin(&mut self, plan: &ChurnPlan, due: Time, now: Time) -> Result<(), Error> {
-        (self.due, self.deadline, self.state) = (due, now + plan.timeout, State::Opening);
+    pub(super) fn begin(&mut self, plan: &ChurnPlan, now: Time) -> Result<(), Error> {
+        (self.deadline, self.state) = (now + plan.timeout, State::Opening);
         (self.step_began, self.asked) = (now, now);
         self.cycles += 1;
         let request = match plan.kind {
@@ -211,19 +204,17 @@ impl CycleSlot {
         self.driver.as_ref().is_some_and(|it| it.is_late(now))
     }
 
-    /// Reads and writes what there is, up to a limit; calls `told` for each step of the cycle.
+    /// Reads and writes what there is, up to a limit.
     pub(super) fn turn(
         &mut self,
-        plan: &ChurnPlan,
-        now: Time,
+        context: &mut CycleContext<'_>,
         buffers: &mut Buffers,
-        registry: &Registry,
-        told: &mut Hear<'_>,
+        now: Time,
     ) -> Result<(), Error> {
         let Some(mut driver) = self.driver.take() else {
             return Ok(());
         };
-        let result = self.exchange(&mut driver, plan, now, buffers, registry, told);
+        let result = self.exchange(&mut driver, context, buffers, now);
         if self.state != State::Empty {
             self.driver = Some(driver);
         }
@@ -233,17 +224,15 @@ impl CycleSlot {
     fn exchange(
         &mut self,
         driver: &mut Driver<AmqpConnection, ClientSocket>,
-        plan: &ChurnPlan,
-        now: Time,
+        context: &mut CycleContext<'_>,
         buffers: &mut Buffers,
-        registry: &Registry,
-        told: &mut Hear<'_>,
+        now: Time,
     ) -> Result<(), Error> {
         if self.state == State::Connecting {
-            if !driver.finish_connecting(registry, now)? {
+            if !driver.finish_connecting(context.poll.registry(), now)? {
                 return Ok(());
             }
-            self.took(plan, CycleStep::Connect, told);
+            self.took(CycleStep::Connect, context);
             self.state = if driver.is_being_secured() {
                 State::Securing
             } else {
@@ -258,7 +247,7 @@ impl CycleSlot {
             let input = driver.read(&mut buffers.plain, &mut buffers.cipher, now)?;
             // A handshake goes on with what was read, and may be over with it.
             if self.state == State::Securing && !driver.is_being_secured() {
-                self.took(plan, CycleStep::Secure, told);
+                self.took(CycleStep::Secure, context);
                 self.state = State::SettingUp;
             }
             match input {
@@ -266,7 +255,7 @@ impl CycleSlot {
                 Input::End => return Err(driver.ended()),
                 Input::Bytes(filled) => {
                     let bytes = buffers.plain.get(..filled).unwrap_or_default();
-                    self.decode(driver, bytes, plan, now, told)?;
+                    self.decode(driver, bytes, context, now)?;
                 }
             }
             driver.flush(true)?;
@@ -278,9 +267,8 @@ impl CycleSlot {
         &mut self,
         driver: &mut Driver<AmqpConnection, ClientSocket>,
         bytes: &[u8],
-        plan: &ChurnPlan,
+        context: &mut CycleContext<'_>,
         now: Time,
-        told: &mut Hear<'_>,
     ) -> Result<(), Error> {
         let mut input = bytes;
         while self.state != State::Empty
@@ -288,7 +276,7 @@ impl CycleSlot {
         {
             if matches!(event, Event::Answer) {
                 let progress = driver.connection.proceed(now)?;
-                self.proceed(&mut driver.connection, progress, plan, now, told)?;
+                self.proceed(&mut driver.connection, progress, context, now)?;
             }
         }
         driver.keep(input);
@@ -300,61 +288,61 @@ impl CycleSlot {
         &mut self,
         connection: &mut AmqpConnection,
         progress: Progress,
-        plan: &ChurnPlan,
+        context: &mut CycleContext<'_>,
         now: Time,
-        told: &mut Hear<'_>,
     ) -> Result<(), Error> {
         use ChurnKind::{Channels, Connections, Queues};
+        let plan = context.plan;
         let (messages, size) = (plan.messages, plan.message_size);
         match (progress, plan.kind, self.state) {
             (Progress::Ready, Connections, _) => {
-                self.took(plan, CycleStep::LogIn, told);
+                self.took(CycleStep::LogIn, context);
                 self.state = State::Opening;
                 if plan.messages > 0 {
                     connection.ask(CHANNEL, Request::open_channel())?;
                 } else {
                     self.leave(connection, now)?;
                 }
-                self.tell(SlotEvent::Opened, told);
+                self.tell(SlotEvent::Opened, context);
             }
             (Progress::Answered, Connections, State::Opening) => {
-                self.took(plan, CycleStep::OpenChannel, told);
+                self.took(CycleStep::OpenChannel, context);
                 connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.leave(connection, now)?;
             }
             (Progress::Closed, Connections, _) => {
-                self.took(plan, CycleStep::Close, told);
+                self.took(CycleStep::Close, context);
                 self.state = State::Empty;
-                self.tell(SlotEvent::Done, told);
+                self.tell(SlotEvent::Done, context);
             }
             (Progress::Ready, Channels, _) | (Progress::Answered, Queues, State::SettingUp) => {
                 self.state = State::Free;
-                self.tell(SlotEvent::Ready, told);
+                self.tell(SlotEvent::Ready, context);
             }
             (Progress::Ready, Queues, _) => connection.ask(CHANNEL, Request::open_channel())?,
             (Progress::Answered, Channels, State::Opening) => {
-                self.took(plan, CycleStep::OpenChannel, told);
+                self.took(CycleStep::OpenChannel, context);
                 connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.state = State::Closing;
                 connection.ask(CHANNEL, Request::close_channel())?;
-                self.tell(SlotEvent::Opened, told);
+                self.tell(SlotEvent::Opened, context);
             }
             (Progress::Answered, Queues, State::Opening) => {
-                self.took(plan, CycleStep::Declare, told);
+                self.took(CycleStep::Declare, context);
                 let queue = std::mem::take(&mut self.queue);
                 connection.publish_zeros(CHANNEL, &queue, messages, size)?;
                 self.state = State::Closing;
                 connection.ask(CHANNEL, Request::delete_queue(&queue))?;
-                self.tell(SlotEvent::Opened, told);
+                self.tell(SlotEvent::Opened, context);
             }
             (Progress::Answered, Channels | Queues, State::Closing) => {
                 let step = match plan.kind {
                     Queues => CycleStep::Delete,
                     _ => CycleStep::CloseChannel,
                 };
-                self.took(plan, step, told);
+                self.took(step, context);
                 self.state = State::Free;
-                self.tell(SlotEvent::Done, told);
+                self.tell(SlotEvent::Done, context);
             }
             _ => {}
         }
@@ -362,28 +350,37 @@ impl CycleSlot {
     }
 
     /// Tells of a step, where it is one of a cycle, and begins the next.
-    fn took(&mut self, plan: &ChurnPlan, step: CycleStep, told: &mut Hear<'_>) {
-        let of_a_cycle = plan.kind == ChurnKind::Connections
+    fn took(&mut self, step: CycleStep, context: &mut CycleContext<'_>) {
+        let of_a_cycle = context.plan.kind == ChurnKind::Connections
             || matches!(self.state, State::Opening | State::Closing);
         if of_a_cycle {
-            self.step_began = self.tell(SlotEvent::Took(step), told);
+            self.step_began = self.tell(SlotEvent::Took(step), context);
             if step.is_answer() {
                 self.asked = self.step_began;
             }
         }
     }
 
-    fn tell(&self, what: SlotEvent, told: &mut Hear<'_>) -> Time {
+    /// Counts it, and frees the slot at the end of its cycle; when that was.
+    fn tell(&self, what: SlotEvent, context: &mut CycleContext<'_>) -> Time {
         // Read here and not once per turn: one turn may take a slot through several steps.
         let now = Clock.now();
-        let moments = Moments {
+        if context.counts.note(what, self.moments(now)) {
+            context.free.push_back(self.number);
+            if context.control.watch_on(Watch::Confirm, Watch::Backlog) {
+                context.say(RunEvent::FirstConfirm { at: now });
+            }
+        }
+        now
+    }
+
+    pub(super) const fn moments(&self, now: Time) -> Moments {
+        Moments {
             due: self.due,
             step_began: self.step_began,
             asked: self.asked,
             now,
-        };
-        told(what, moments);
-        now
+        }
     }
 
     fn leave(&mut self, connection: &mut AmqpConnection, now: Time) -> Result<(), Error> {

@@ -18,9 +18,8 @@ use crate::engine::silence::SHORTEST;
 use crate::resolve::Addresses;
 use crate::scenario::Scenario;
 use crate::schedule::{DueTimes, Pacer};
-use crate::seconds::SLICE;
 use crate::thread_time::spent;
-use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Silence, ThreadUsage, Together};
+use crate::{Control, Error, Outcome, PhaseClock, RunEvent, Silence, ThreadUsage, Together};
 
 const TIMER: Token = Token(usize::MAX);
 /// A connection that begins this long after the last look-up of the server's name looks it up again.
@@ -40,17 +39,15 @@ pub(crate) enum LoopReport {
 pub(crate) struct LoopContext<'a, O: Operation> {
     pub(crate) plan: &'a O::Plan,
     pub(crate) control: &'a Control,
-    pub(crate) tell: Sender<LoopReport>,
+    tell: Sender<LoopReport>,
     pub(crate) poll: Poll,
     pub(crate) addresses: Arc<Addresses>,
     tls: Option<Arc<Connector>>,
     dialled: usize,
-    pub(crate) slots: Vec<O::Slot>,
     /// Slots without an operation; the last one is the next to be used.
     pub(crate) free: VecDeque<usize>,
     /// Slots that failed, and when they may have another try.
     resting: VecDeque<(Time, usize)>,
-    pub(crate) buffers: Buffers,
     pub(crate) counts: OperationCounts<O::Figures>,
     /// When operations are due, where that does not depend on others.
     pacer: Option<Arc<Pacer>>,
@@ -88,17 +85,16 @@ impl<O: Operation> LoopContext<'_, O> {
             self.resting.push_back((Clock.now() + REST, at));
         }
     }
-
-    fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len() - self.resting.len()
-    }
 }
 
 /// The event loop of one kind of operation.
 pub(crate) struct OperationLoop<'a, O: Operation> {
     operation: O,
+    pub(crate) slots: Vec<O::Slot>,
+    buffers: Buffers,
     pub(crate) context: LoopContext<'a, O>,
     together: &'a Together,
+    phases: PhaseClock<'a>,
     /// Intervals that were told.
     spare: Receiver<Box<Slice>>,
     timer: Timer,
@@ -106,19 +102,12 @@ pub(crate) struct OperationLoop<'a, O: Operation> {
     unread: BTreeSet<usize>,
     /// When heartbeats and hanging operations are looked for again.
     next_look: Time,
-    /// The next whole tenth of a second of the phase.
-    tick: Time,
     /// Since when there has been room for an operation; `None`: there is none.
     room_since: Option<Time>,
     /// Time with nothing to do.
     idle: Nanos,
-    start: Time,
-    /// First instant at which no more operations are due.
-    last: Time,
-    /// When the loop first looked after that.
+    /// When the loop first looked after the end of the load.
     over_since: Option<Time>,
-    stopped: bool,
-    phases: Vec<PhaseTimes>,
     usage: ThreadUsage,
 }
 
@@ -146,13 +135,8 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
             addresses: server.addresses,
             tls: server.tls,
             dialled: 0,
-            slots: (0..count).map(|at| O::Slot::new(at, now)).collect(),
             free: (0..count).rev().collect(),
             resting: VecDeque::new(),
-            buffers: Buffers {
-                plain: vec![0; 256 << 10],
-                cipher: Vec::new(),
-            },
             counts: O::counts(plan, now),
             pacer: schedule.map(|it| it.pacer(1)).transpose()?,
         };
@@ -161,20 +145,21 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         }
         let mut event_loop = Self {
             operation: server.operation,
+            slots: (0..count).map(|at| O::Slot::new(at, now)).collect(),
+            buffers: Buffers {
+                plain: vec![0; 256 << 10],
+                cipher: Vec::new(),
+            },
             context,
             together,
+            phases: PhaseClock::new(plan.phases(), together, control),
             spare,
             timer,
             unread: BTreeSet::new(),
             next_look: now,
-            tick: now,
             room_since: Some(now),
             idle: Nanos::ZERO,
-            start: now,
-            last: now,
             over_since: None,
-            stopped: false,
-            phases: Vec::new(),
             usage: ThreadUsage::default(),
         };
         O::open(&mut event_loop)?;
@@ -191,27 +176,16 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     fn begin_run(&mut self) -> Result<Option<DueTimes>, Interruption> {
         let mut events = Events::with_capacity(1_024);
         self.together.ready();
-        self.start = loop {
-            if let Some(start) = self.together.start() {
-                break start;
+        let first = loop {
+            if let Some(first) = self.phases.begin() {
+                break first;
             }
             self.check_stop()?;
             self.poll(&mut events, Clock.now() + Nanos::from_millis(10))?;
         };
-        let start = self.start;
-        let phases = self.context.plan.phases();
+        let start = self.phases.start;
         let counts = &mut self.context.counts;
-        counts.measure_from(start, start + phases.warmup);
-        self.last = match phases.measure {
-            // The others tell when.
-            None => Time(u64::MAX),
-            Some(length) => counts.measure_at + length,
-        };
-        let first = if phases.warmup > Nanos::ZERO {
-            Phase::Warmup
-        } else {
-            Phase::Measure
-        };
+        counts.measure_from(start, self.phases.measure_at);
         counts.wait_for(start, Awaited::Due(start));
         counts.interval.reset(start, first);
         self.context.say(RunEvent::Started { at: start });
@@ -223,30 +197,24 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
 
     /// Ends a start that is called off.
     pub(crate) fn check_stop(&self) -> Result<(), Interruption> {
-        if self.context.control.is_stopping() || self.together.ended().is_some() {
-            return Err(Interruption::Stopped);
+        match self.phases.is_called_off() {
+            true => Err(Interruption::Stopped),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn poll_until_done(&mut self, due_times: &mut Option<DueTimes>) -> Result<(), Error> {
         let mut events = Events::with_capacity(1_024);
         loop {
             let now = Clock.now();
-            let control = self.context.control;
-            if control.is_stopping() && !self.stopped {
-                self.stopped = now < self.last;
-                self.last = self.last.min(now);
-            }
-            if let Some(end) = self.together.ended() {
-                self.last = self.last.min(end);
-            }
+            self.phases.follow_stop(now);
             let next_report = self.report(now);
-            if control.is_overdue(self.start, FINISHING, Clock.now()) {
+            let (control, start) = (self.context.control, self.phases.start);
+            if control.is_overdue(start, FINISHING, Clock.now()) {
                 return Ok(());
             }
             let next_due = self.begin_due(due_times, now)?;
-            if now >= self.last && self.context.in_flight() == 0 {
+            if now >= self.phases.last && self.in_flight() == 0 {
                 return Ok(());
             }
             let wake = next_due.map_or(self.next_look, |due| due.min(self.next_look));
@@ -263,7 +231,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         }
         for event in events.iter() {
             let at = event.token().0;
-            if let Some(slot) = self.context.slots.get_mut(at) {
+            if let Some(slot) = self.slots.get_mut(at) {
                 slot.notice(event);
                 self.give_turn(at)?;
             }
@@ -272,14 +240,14 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
             return Ok(());
         }
         self.next_look = asked + O::POLL_INTERVAL;
-        for at in 0..self.context.slots.len() {
-            let Some(slot) = self.context.slots.get_mut(at) else {
+        for at in 0..self.slots.len() {
+            let Some(slot) = self.slots.get_mut(at) else {
                 break;
             };
-            match O::keep_time(self.context.plan, slot, asked) {
+            match O::keep_time(slot, self.context.plan, asked) {
                 Ok(true) => self.give_turn(at)?,
                 Ok(false) => {}
-                Err(failure) => self.operation.failed(&mut self.context, at, failure)?,
+                Err(failure) => self.operation.failed(slot, &mut self.context, failure)?,
             }
         }
         self.tell_silences(false);
@@ -287,7 +255,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     }
 
     fn tell_silences(&mut self, is_end: bool) {
-        let (start, last) = (self.start, self.last);
+        let (start, last) = (self.phases.start, self.phases.last);
         let pacer = self.context.pacer.as_deref();
         let due_until = |at: Time| pacer.map_or(0.0, |it| it.until(at.min(last).since(start)));
         for silence in O::take_silences(&mut self.context.counts, due_until, is_end) {
@@ -297,35 +265,22 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
 
     /// Tells of the slices and phases that have ended; when the next does.
     fn report(&mut self, now: Time) -> Time {
-        loop {
-            let counts = &self.context.counts;
-            let phase = counts.interval.phase;
-            let (end, next) = match phase {
-                Phase::Warmup if self.last <= counts.measure_at => (self.last, Phase::Drain),
-                Phase::Warmup => (counts.measure_at, Phase::Measure),
-                Phase::Measure => (self.last, Phase::Drain),
-                Phase::Drain => (Time(u64::MAX), Phase::Drain),
-            };
-            if now >= end {
-                self.flush(end, next);
-                self.enter(next, end);
-                continue;
+        while let Some(end) = self.phases.slice_end(now) {
+            self.flush(end.at, end.next);
+            if end.ends_phase {
+                self.enter(end.next, end.at);
             }
-            if now >= self.tick {
-                // Intervals of all scenarios end at the same instants.
-                let slices = now.since(self.tick).0 / SLICE.0;
-                let last = self.tick + Nanos(slices * SLICE.0);
-                self.flush(last, phase);
-                self.tick = last + SLICE;
-                continue;
-            }
-            return self.tick.min(end);
         }
+        self.phases.next_slice_end()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.context.free.len() - self.context.resting.len()
     }
 
     /// Hands the interval over, and begins the next.
     fn flush(&mut self, end: Time, next: Phase) {
-        let in_flight = self.context.in_flight();
+        let in_flight = self.in_flight();
         let counts = &mut self.context.counts;
         let spare = self.spare.try_recv();
         let spare = spare.unwrap_or_else(|_| counts.new_interval());
@@ -335,21 +290,11 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     }
 
     fn enter(&mut self, phase: Phase, at: Time) {
-        if let Some(before) = self.phases.last_mut() {
-            before.end = at;
-            if before.phase == Phase::Measure {
-                self.usage = spent(self.idle, self.usage);
-            }
-        }
-        self.tick = at + SLICE;
         if phase == Phase::Measure {
             self.usage = spent(self.idle, ThreadUsage::default());
+        } else if phase == Phase::Drain && self.usage.measured_time > Nanos::ZERO {
+            self.usage = spent(self.idle, self.usage);
         }
-        self.phases.push(PhaseTimes {
-            phase,
-            start: at,
-            end: at,
-        });
         self.context.say(RunEvent::PhaseStarted { phase, at });
     }
 
@@ -365,12 +310,13 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         }
         let mut late = false;
         // What was due before the end may still begin for a moment, from when the loop is back.
-        let is_over = now >= self.last && now.since(*self.over_since.get_or_insert(now)) > OVERTIME;
-        let unthrottled = now.max(self.start);
+        let last = self.phases.last;
+        let is_over = now >= last && now.since(*self.over_since.get_or_insert(now)) > OVERTIME;
+        let unthrottled = now.max(self.phases.start);
         let next = loop {
             let context = &mut self.context;
             let due = due_times.as_ref().map_or(unthrottled, DueTimes::due);
-            if due >= self.last || is_over {
+            if due >= last || is_over {
                 context.counts.wait_for(now, Awaited::Due(Time(u64::MAX)));
                 break None;
             }
@@ -379,7 +325,8 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
                 break Some(due);
             }
             // A slot that becomes free wakes the loop.
-            let Some(at) = context.free.pop_back() else {
+            let free = context.free.pop_back();
+            let Some((at, slot)) = free.and_then(|at| Some((at, self.slots.get_mut(at)?))) else {
                 self.room_since = None;
                 context.counts.wait_for(now, Awaited::Room);
                 return Ok(context.resting.front().map(|(until, _)| *until));
@@ -392,12 +339,12 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
             let possible = (*self.room_since.get_or_insert(begun)).max(due);
             late |= begun.since(due) > Nanos::from_millis(1);
             context.counts.begin(due, possible, begun);
-            match self.operation.begin(context, at, due, begun) {
+            match self.operation.begin(slot, context, due, begun) {
                 Ok(true) => self.give_turn(at)?,
                 Ok(false) => {}
-                Err(failure) => self.operation.failed(context, at, failure)?,
+                Err(failure) => self.operation.failed(slot, context, failure)?,
             }
-            let in_flight = self.context.in_flight();
+            let in_flight = self.in_flight();
             self.context.counts.in_flight(in_flight);
         };
         if !late && self.context.control.watch_on(Watch::Backlog, Watch::Off) {
@@ -428,8 +375,8 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
             Ok(()) => {}
         }
         let back = Clock.now();
-        if timeout.is_none() && back.since(wake) >= SHORTEST && !self.phases.is_empty() {
-            let in_flight = self.context.in_flight() as u64;
+        if timeout.is_none() && back.since(wake) >= SHORTEST && self.phases.phase().is_some() {
+            let in_flight = self.in_flight() as u64;
             let own = Silence {
                 from: wake,
                 until: back,
@@ -448,25 +395,27 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     }
 
     fn give_turn(&mut self, at: usize) -> Result<(), Error> {
+        let Some(slot) = self.slots.get_mut(at) else {
+            return Ok(());
+        };
         let context = &mut self.context;
-        match self.operation.turn(context, at) {
-            Ok(()) => {
-                if context.slots.get(at).is_some_and(Slot::wants_turn) {
-                    self.unread.insert(at);
-                }
-                Ok(())
-            }
-            Err(failure) => self.operation.failed(context, at, failure),
+        if let Err(failure) = self.operation.turn(slot, context, &mut self.buffers) {
+            return self.operation.failed(slot, context, failure);
         }
+        if slot.wants_turn() {
+            self.unread.insert(at);
+        }
+        Ok(())
     }
 
     /// Tells of the last interval, and sums up.
     fn end_run(mut self, due_times: Option<DueTimes>, error: Option<Error>) -> Outcome {
         let now = Clock.now();
         if error.is_some() || self.context.control.request() == StopRequest::Abort {
-            self.last = self.last.min(now);
+            self.phases.end_load(now);
         }
-        self.together.end(self.last);
+        let last = self.phases.last;
+        self.together.end(last);
         self.report(now);
         self.tell_silences(true);
         if let Some(note) = O::last_note(&self.context) {
@@ -479,25 +428,21 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         if interval.phase != Phase::Drain || ended {
             self.flush(now, Phase::Drain);
         }
-        if let Some(phase) = self.phases.last_mut() {
-            phase.end = now;
-        }
-        self.phases.retain(|span| span.start < span.end);
-        let in_flight = self.context.slots.iter().filter_map(Slot::due);
+        let in_flight = self.slots.iter().filter_map(Slot::due);
         let counts = &mut self.context.counts;
-        let (tally, censored) = counts.finish(due_times, in_flight, self.last, now);
+        let (tally, censored) = counts.finish(due_times, in_flight, last, now);
         // All that is known of a server that refuses everything is why.
         let says_why = O::FAILS_BESIDE_OTHERS || self.together.is_alone();
         let has_failed = says_why && tally.counts.get(metrics.completed) == 0;
         let failure = tally.first_failure.clone().filter(|_| has_failed);
         Outcome {
-            phases: std::mem::take(&mut self.phases),
-            interrupted: self.stopped,
+            phases: self.phases.finish(now),
+            interrupted: self.phases.is_stopped(),
             error: error.or(failure),
             censored,
             threads: vec![self.usage],
             tallies: BTreeMap::from([(metrics.scenario, tally)]),
-            ..Outcome::started(self.start)
+            ..Outcome::started(self.phases.start)
         }
     }
 }

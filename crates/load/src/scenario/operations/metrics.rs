@@ -28,17 +28,6 @@ pub(crate) struct OperationMetrics {
 }
 
 impl OperationMetrics {
-    /// Counts that are recorded while operations run.
-    pub(crate) const fn recorded(&self) -> [Metric; 5] {
-        [
-            self.begun,
-            self.completed,
-            self.failed,
-            self.late,
-            self.in_flight,
-        ]
-    }
-
     pub(crate) const fn operations(&self) -> Operations {
         let [one, many] = self.words;
         Operations {

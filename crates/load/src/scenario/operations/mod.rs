@@ -19,7 +19,8 @@ use measure::{Nanos, Time};
 use transport::tls::Connector;
 
 pub(crate) use self::counts::OperationCounts;
-pub(crate) use self::event_loop::{LoopContext, LoopReport, OperationLoop};
+use self::event_loop::LoopReport;
+pub(crate) use self::event_loop::{LoopContext, OperationLoop};
 pub(crate) use self::metrics::OperationMetrics;
 use super::Scenario;
 use crate::control::Interruption;
@@ -92,22 +93,26 @@ pub(crate) trait Operation: Sized {
     /// Begins an operation; whether there is something to send at once.
     fn begin(
         &mut self,
+        slot: &mut Self::Slot,
         context: &mut LoopContext<'_, Self>,
-        at: usize,
         due: Time,
         now: Time,
     ) -> Result<bool, Self::Failure>;
 
     /// Reads and writes what there is, up to a limit, and frees the slot where its operation has ended.
-    fn turn(&mut self, context: &mut LoopContext<'_, Self>, at: usize)
-    -> Result<(), Self::Failure>;
+    fn turn(
+        &mut self,
+        slot: &mut Self::Slot,
+        context: &mut LoopContext<'_, Self>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Self::Failure>;
 
     /// Sends heartbeats, and finds silent servers and hanging operations; whether an address does not answer, and the
     /// next is to be tried. `heard` is when the sockets were asked last: what bellows itself did not read yet is
     /// nobody's silence.
     fn keep_time(
-        plan: &Self::Plan,
         slot: &mut Self::Slot,
+        plan: &Self::Plan,
         heard: Time,
     ) -> Result<bool, Self::Failure>;
 
@@ -117,8 +122,8 @@ pub(crate) trait Operation: Sized {
     /// Where the failure ends the run.
     fn failed(
         &mut self,
+        slot: &mut Self::Slot,
         context: &mut LoopContext<'_, Self>,
-        at: usize,
         failure: Self::Failure,
     ) -> Result<(), Error>;
 

@@ -1,9 +1,9 @@
 //! Counts of requests that not every operation has.
 
 use hdrhistogram::Histogram;
-use measure::{Clock, Nanos, Time};
+use measure::{Clock, Time};
 
-use super::metrics::{ProbeMetrics, RequestStep};
+use super::metrics::ProbeMetrics;
 use crate::scenario::operations::OperationCounts;
 use crate::{Error, RunEvent, Silence};
 
@@ -41,16 +41,12 @@ impl RequestCounts {
             told_returns: 0,
         };
         Self::with(
-            metrics.operations,
+            metrics.operations(),
             metrics.recorded(),
             &metrics.all(),
             own,
             now,
         )
-    }
-
-    pub(super) fn record_step(&mut self, step: RequestStep, due: Time, took: Nanos) {
-        self.record(self.own.metrics.step(step), due, took);
     }
 
     /// The whole response to a request has come, in order or not.
@@ -122,7 +118,7 @@ impl RequestCounts {
 
 #[cfg(test)]
 mod tests {
-    use measure::Rate;
+    use measure::{Nanos, Rate};
 
     use super::*;
     use crate::ArrivalSchedule;

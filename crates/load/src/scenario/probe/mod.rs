@@ -15,11 +15,22 @@ use wire::http1::RequestHead;
 pub use wire::http1::{HttpUrl, UrlError};
 
 use self::metrics::ProbeMetrics;
-use self::requests::Requests;
-use super::{Operations, Scenario, operations};
+use super::operations::{self, LoopContext};
+use super::{Operations, Scenario};
 use crate::{
     ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, SliceSink, Together,
 };
+
+/// Requests of a probe, an operation of the event loop.
+struct Requests {
+    /// The bytes of each request.
+    head: Vec<u8>,
+    /// A redirect was told of.
+    told_redirect: bool,
+}
+
+/// The part of the event loop that requests work with.
+type RequestContext<'a> = LoopContext<'a, Requests>;
 
 /// A probe of one URL.
 #[derive(Clone)]
@@ -150,7 +161,7 @@ impl ProbePlan {
 /// phase is in exactly one of `completed`, `failed` and `not begun`, but where the run broke off.
 impl Scenario for ProbePlan {
     fn name(&self) -> &'static str {
-        self.metrics().operations.scenario
+        self.metrics().operations().scenario
     }
 
     fn subject(&self) -> &str {
@@ -162,14 +173,12 @@ impl Scenario for ProbePlan {
     }
 
     fn operations(&self) -> Option<Operations> {
-        Some(Self::metrics(self).operations.operations())
+        Some(Self::metrics(self).operations().operations())
     }
 
     /// In requests.
     fn requested(&self) -> Result<Option<Requested>, Error> {
-        let mut requested = Requested::default();
-        requested.add(self.schedule.pacer(1)?, None, Vec::new());
-        Ok(Some(requested))
+        Requested::of(&self.schedule).map(Some)
     }
 
     fn in_flight_limit(&self) -> Option<u64> {
@@ -182,11 +191,7 @@ impl Scenario for ProbePlan {
 
     /// The drain is as long as a request may take.
     fn phases(&self) -> Phases {
-        Phases {
-            warmup: self.warmup,
-            measure: Some(self.measure).filter(|length| *length > Nanos::ZERO),
-            drain: self.timeout,
-        }
+        Phases::new(self.warmup, self.measure, self.timeout)
     }
 
     /// Probes on a thread of its own, and hands what it tells to `sink` on this one.

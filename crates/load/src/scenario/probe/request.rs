@@ -1,13 +1,10 @@
 //! One slot for a request: a connection, new or kept from the request before, and the response on it.
 
-use measure::{Clock, Time};
-use mio::{Registry, Token};
+use measure::{Clock, Metric, Time};
 use transport::{ClientSocket, ConnectAttempt, Output, Received, SocketError, SocketOptions};
 use wire::http1::{HttpError, HttpEvent, ResponseDecoder};
 
-use super::ProbePlan;
-use super::counts::RequestCounts;
-use super::metrics::RequestStep;
+use super::{ProbePlan, RequestContext};
 use crate::Error;
 use crate::scenario::operations::{Buffers, Slot};
 
@@ -77,7 +74,7 @@ impl Output for RequestBytes {
 }
 
 pub(super) struct RequestSlot {
-    token: Token,
+    pub(super) number: usize,
     pub(super) stage: RequestStage,
     socket: Option<ClientSocket>,
     attempt: Option<ConnectAttempt>,
@@ -99,7 +96,7 @@ pub(super) struct RequestSlot {
 impl Slot for RequestSlot {
     fn new(number: usize, now: Time) -> Self {
         Self {
-            token: Token(number),
+            number,
             stage: RequestStage::Empty,
             socket: None,
             attempt: None,
@@ -163,15 +160,15 @@ impl RequestSlot {
     /// Connects; the request follows.
     pub(super) fn dial(
         &mut self,
-        plan: &ProbePlan,
         head: &[u8],
-        mut attempt: ConnectAttempt,
-        registry: &Registry,
+        context: &mut RequestContext<'_>,
         now: Time,
     ) -> Result<(), Failure> {
+        let plan = context.plan;
         self.queue(plan, head, now);
         self.is_reused = false;
-        let socket = attempt.connect(registry, self.token.0, now);
+        let mut attempt = context.attempt(&[], self.deadline, now);
+        let socket = attempt.connect(context.poll.registry(), self.number, now);
         self.socket = Some(socket.map_err(|error| plan.broken(error, RequestStage::Connecting))?);
         self.attempt = Some(attempt);
         self.stage = RequestStage::Connecting;
@@ -187,14 +184,12 @@ impl RequestSlot {
     /// Reads and writes what there is, up to a limit.
     pub(super) fn turn(
         &mut self,
-        plan: &ProbePlan,
+        context: &mut RequestContext<'_>,
         buffers: &mut Buffers,
-        registry: &Registry,
-        counts: &mut RequestCounts,
     ) -> Result<Turn, Failure> {
-        if self.stage == RequestStage::Connecting
-            && !self.finish_connecting(plan, registry, counts)?
-        {
+        let plan = context.plan;
+        let metrics = context.counts.own.metrics;
+        if self.stage == RequestStage::Connecting && !self.finish_connecting(context)? {
             return Ok(Turn::Open);
         }
         for _ in 0..READS_PER_TURN {
@@ -212,7 +207,7 @@ impl RequestSlot {
             }
             let received = received.map_err(|error| plan.broken(error, self.stage))?;
             if self.stage == RequestStage::Securing && is_secured {
-                self.took(RequestStep::Secure, counts);
+                self.took(metrics.secure, context);
                 self.stage = RequestStage::Responding;
             }
             let ended = match received {
@@ -223,25 +218,21 @@ impl RequestSlot {
                     true
                 }
                 Received::Bytes(filled) => {
-                    counts.add(counts.own.metrics.bytes, self.due, filled as u64);
+                    context.counts.add(metrics.bytes, self.due, filled as u64);
                     let bytes = buffers.plain.get(..filled).unwrap_or_default();
                     self.decode(bytes, plan)?
                 }
             };
             if ended {
-                return Ok(self.end(counts));
+                return Ok(self.end(context));
             }
         }
         self.flush(plan)?;
         Ok(Turn::Open)
     }
 
-    fn finish_connecting(
-        &mut self,
-        plan: &ProbePlan,
-        registry: &Registry,
-        counts: &mut RequestCounts,
-    ) -> Result<bool, Failure> {
+    fn finish_connecting(&mut self, context: &mut RequestContext<'_>) -> Result<bool, Failure> {
+        let plan = context.plan;
         let (Some(socket), Some(attempt)) = (&mut self.socket, &mut self.attempt) else {
             return Ok(false);
         };
@@ -249,7 +240,7 @@ impl RequestSlot {
         match socket.finish_connecting(SocketOptions::default()) {
             Ok(true) => {
                 let is_secured = !socket.is_being_secured();
-                self.took(RequestStep::Connect, counts);
+                self.took(context.counts.own.metrics.connect, context);
                 self.stage = if is_secured {
                     RequestStage::Responding
                 } else {
@@ -264,7 +255,7 @@ impl RequestSlot {
             Ok(false) | Err(_) => {}
         }
         // The name has other addresses.
-        let dialled = attempt.connect(registry, self.token.0, now);
+        let dialled = attempt.connect(context.poll.registry(), self.number, now);
         *socket = dialled.map_err(|error| plan.broken(error, RequestStage::Connecting))?;
         Ok(false)
     }
@@ -304,16 +295,18 @@ impl RequestSlot {
         }
     }
 
-    fn end(&mut self, counts: &mut RequestCounts) -> Turn {
+    fn end(&mut self, context: &mut RequestContext<'_>) -> Turn {
+        let counts = &mut context.counts;
         let now = Clock.now();
         let first = self.first_byte.unwrap_or(now);
         let (due, sent) = (self.due, self.sent);
         counts.answered(sent, now, self.status);
         if self.status < 400 {
-            counts.record_step(RequestStep::FirstByte, due, first.since(sent));
-            counts.record_step(RequestStep::Body, due, now.since(first));
-            counts.record_step(RequestStep::FromSend, due, now.since(sent));
-            counts.record_step(RequestStep::Response, due, now.since(due));
+            let metrics = counts.own.metrics;
+            counts.record(metrics.first_byte, due, first.since(sent));
+            counts.record(metrics.body, due, now.since(first));
+            counts.record(metrics.from_send, due, now.since(sent));
+            counts.record(metrics.response, due, now.since(due));
         }
         if self.socket.is_some() && self.decoder.is_reusable() {
             self.stage = RequestStage::Kept;
@@ -323,9 +316,10 @@ impl RequestSlot {
         Turn::Ended(self.status)
     }
 
-    fn took(&mut self, step: RequestStep, counts: &mut RequestCounts) {
+    fn took(&mut self, step: Metric, context: &mut RequestContext<'_>) {
         let now = Clock.now();
-        counts.record_step(step, self.due, now.since(self.step_began));
+        let took = now.since(self.step_began);
+        context.counts.record(step, self.due, took);
         self.step_began = now;
     }
 

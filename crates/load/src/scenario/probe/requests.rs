@@ -2,22 +2,13 @@
 
 use measure::{Clock, Nanos, Time};
 
-use super::ProbePlan;
 use super::counts::{RequestCounts, RequestFigures};
-use super::metrics::RequestStep;
 use super::request::{Failure, RequestSlot, RequestStage, Turn};
+use super::{ProbePlan, RequestContext, Requests};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
-use crate::scenario::operations::{LoopContext, Operation, OperationServer};
+use crate::scenario::operations::{Buffers, Operation, OperationServer};
 use crate::{ArrivalSchedule, Control, Error, RunEvent, Silence, System};
-
-/// Requests of a probe.
-pub(super) struct Requests {
-    /// The bytes of each request.
-    head: Vec<u8>,
-    /// A redirect was told of.
-    told_redirect: bool,
-}
 
 impl Operation for Requests {
     type Plan = ProbePlan;
@@ -59,40 +50,38 @@ impl Operation for Requests {
 
     fn begin(
         &mut self,
-        context: &mut LoopContext<'_, Self>,
-        at: usize,
+        slot: &mut RequestSlot,
+        context: &mut RequestContext<'_>,
         due: Time,
         now: Time,
     ) -> Result<bool, Failure> {
-        let Some(slot) = context.slots.get_mut(at) else {
-            return Ok(false);
-        };
         slot.begin(context.plan, &self.head, due, now);
         if slot.is_busy() {
             return Ok(true);
         }
-        self.dial(context, at, now)?;
+        slot.dial(&self.head, context, now)?;
         Ok(false)
     }
 
-    fn turn(&mut self, context: &mut LoopContext<'_, Self>, at: usize) -> Result<(), Failure> {
-        let Some(slot) = context.slots.get_mut(at) else {
-            return Ok(());
-        };
-        let (buffers, counts) = (&mut context.buffers, &mut context.counts);
-        match slot.turn(context.plan, buffers, context.poll.registry(), counts)? {
+    fn turn(
+        &mut self,
+        slot: &mut RequestSlot,
+        context: &mut RequestContext<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Failure> {
+        match slot.turn(context, buffers)? {
             Turn::Open => {}
             Turn::Closed => {
                 slot.drop_connection();
-                context.free.retain(|free| *free != at);
-                context.free.push_front(at);
+                context.free.retain(|free| *free != slot.number);
+                context.free.push_front(slot.number);
             }
-            Turn::Ended(status) => self.ended(context, at, status),
+            Turn::Ended(status) => self.ended(slot, context, status),
         }
         Ok(())
     }
 
-    fn keep_time(plan: &ProbePlan, slot: &mut RequestSlot, heard: Time) -> Result<bool, Failure> {
+    fn keep_time(slot: &mut RequestSlot, plan: &ProbePlan, heard: Time) -> Result<bool, Failure> {
         if slot.is_busy() && slot.deadline <= heard {
             let (timeout, stage) = (plan.timeout, slot.stage.name());
             let error = Error::TimedOut {
@@ -110,33 +99,31 @@ impl Operation for Requests {
     /// On a kept connection that the server closed meanwhile a request is sent again.
     fn failed(
         &mut self,
-        context: &mut LoopContext<'_, Self>,
-        at: usize,
+        slot: &mut RequestSlot,
+        context: &mut RequestContext<'_>,
         failure: Failure,
     ) -> Result<(), Error> {
-        let Some(slot) = context.slots.get_mut(at) else {
-            return Ok(());
-        };
         let now = Clock.now();
         let retries = failure.is_loss && slot.may_retry(context.plan);
         let (due, sent) = (slot.due, slot.sent);
         slot.drop_connection();
         if retries {
             context.counts.own.resent += 1;
-            return match self.dial(context, at, now) {
+            return match slot.dial(&self.head, context, now) {
                 Ok(()) => Ok(()),
-                Err(failure) => self.failed(context, at, failure),
+                Err(failure) => self.failed(slot, context, failure),
             };
         }
-        context.free_after_failure(at);
+        context.free_after_failure(slot.number);
         context.addresses.refresh(now);
         let counts = &mut context.counts;
         let is_given_up = matches!(*failure.error, Error::TimedOut { .. });
         counts.lost(sent, now, is_given_up);
         if is_given_up {
-            counts.add(counts.own.metrics.timed_out, due, 1);
-            counts.record_step(RequestStep::Response, due, now.since(due));
-            counts.record_step(RequestStep::FromSend, due, now.since(sent));
+            let metrics = counts.own.metrics;
+            counts.add(metrics.timed_out, due, 1);
+            counts.record(metrics.response, due, now.since(due));
+            counts.record(metrics.from_send, due, now.since(sent));
         }
         if let Some(event) = counts.fail_request(due, *failure.error) {
             context.say(event);
@@ -153,7 +140,7 @@ impl Operation for Requests {
     }
 
     /// The server has closed connections just when a request was on its way, and may have seen that twice.
-    fn last_note(context: &LoopContext<'_, Self>) -> Option<String> {
+    fn last_note(context: &RequestContext<'_>) -> Option<String> {
         let resent = Some(context.counts.own.resent).filter(|resent| *resent > 0)?;
         let (resent, place) = (measure::counted(resent, "request"), context.plan.place());
         Some(format!(
@@ -163,33 +150,13 @@ impl Operation for Requests {
 }
 
 impl Requests {
-    fn dial(
-        &self,
-        context: &mut LoopContext<'_, Self>,
-        at: usize,
-        now: Time,
-    ) -> Result<(), Failure> {
-        let Some(deadline) = context.slots.get(at).map(|slot| slot.deadline) else {
-            return Ok(());
-        };
-        let attempt = context.attempt(&[], deadline, now);
-        let registry = context.poll.registry();
-        match context.slots.get_mut(at) {
-            Some(slot) => slot.dial(context.plan, &self.head, attempt, registry, now),
-            None => Ok(()),
-        }
-    }
-
     /// A response has come whole.
-    fn ended(&mut self, context: &mut LoopContext<'_, Self>, at: usize, status: u16) {
-        let Some(slot) = context.slots.get_mut(at) else {
-            return;
-        };
+    fn ended(&mut self, slot: &RequestSlot, context: &mut RequestContext<'_>, status: u16) {
         let due = slot.due;
         if slot.stage == RequestStage::Kept {
-            context.free.push_back(at);
+            context.free.push_back(slot.number);
         } else {
-            context.free.push_front(at);
+            context.free.push_front(slot.number);
         }
         let (plan, counts) = (context.plan, &mut context.counts);
         if status < 400 {

@@ -13,12 +13,11 @@ use super::{
     config::Config,
     install::{Installation, PRODUCT},
     members::Network,
-    node::{PORT_ATTEMPTS, Prepared, RabbitMq},
+    node::{Prepared, RabbitMq},
     ports,
     relay::Relay,
     setup::NEEDED_SPACE,
 };
-use crate::guardian::clean_leftovers;
 use experiment::MOST_NODES;
 
 /// How often nodes that start are asked whether they see each other.
@@ -62,23 +61,9 @@ impl Cluster {
                 "take fewer",
             ));
         }
-        for sentence in clean_leftovers() {
-            waiting.step(&sentence);
-        }
-        let mut attempt = 1;
-        loop {
-            match Self::try_start(config, size, is_relayed, waiting) {
-                Err(BrokerError::Exited { log, .. })
-                    if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
-                {
-                    attempt += 1;
-                    // One that the settings name would be taken again.
-                    ports::check(config)?;
-                    waiting.step("somebody took a port that was free; trying others");
-                }
-                result => return result,
-            }
-        }
+        ports::start_on_free(config, waiting, |waiting| {
+            Self::try_start(config, size, is_relayed, waiting)
+        })
     }
 
     fn try_start(

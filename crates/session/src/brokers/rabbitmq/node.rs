@@ -22,10 +22,7 @@ use super::{
     setup::{self, DATA, NEEDED_SPACE, Setup},
     started,
 };
-use crate::guardian::{clean_leftovers, private_file};
-
-/// Tries with other ports, where somebody took one before the node did.
-pub(super) const PORT_ATTEMPTS: u32 = 3;
+use crate::guardian::private_file;
 
 /// A running node. Dropping it stops it.
 #[derive(Debug)]
@@ -80,23 +77,9 @@ impl RabbitMq {
             progress,
             cancelled,
         };
-        for sentence in clean_leftovers() {
-            waiting.step(&sentence);
-        }
-        let mut attempt = 1;
-        loop {
-            match Self::try_start(config, &mut waiting) {
-                Err(BrokerError::Exited { log, .. })
-                    if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
-                {
-                    attempt += 1;
-                    // One that the settings name would be taken again.
-                    ports::check(config)?;
-                    waiting.step("somebody took a port that was free; trying others");
-                }
-                result => return result,
-            }
-        }
+        ports::start_on_free(config, &mut waiting, |waiting| {
+            Self::try_start(config, waiting)
+        })
     }
 
     fn try_start(config: &Config, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {

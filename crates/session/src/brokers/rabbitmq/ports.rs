@@ -7,10 +7,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 use linux::{processes, sockets};
 
-use super::super::{BrokerError, managed::free_ports};
+use super::super::{
+    BrokerError,
+    managed::{Waiting, free_ports},
+};
 use super::config::Config;
+use crate::guardian::clean_leftovers;
 use experiment::MOST_NODES;
 
+/// Tries with other ports, where somebody took one before a node did.
+const ATTEMPTS: u32 = 3;
 /// Plugins that listen, each with the key of its port and the port where that is not set.
 const LISTENING: [(&str, &str, u16); 7] = [
     ("rabbitmq_management", "management.tcp.port", 15_672),
@@ -58,6 +64,30 @@ pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> 
         }
     }
     Ok(())
+}
+
+/// Removes what earlier nodes left, and starts: again where somebody took a port meanwhile that was free.
+///
+/// # Errors
+/// Those of `start`; or [`check`] refuses the port that was taken.
+pub(super) fn start_on_free<T>(
+    config: &Config,
+    waiting: &mut Waiting<'_>,
+    start: impl Fn(&mut Waiting<'_>) -> Result<T, BrokerError>,
+) -> Result<T, BrokerError> {
+    for sentence in clean_leftovers() {
+        waiting.step(&sentence);
+    }
+    for _ in 1..ATTEMPTS {
+        match start(waiting) {
+            Err(BrokerError::Exited { log, .. }) if log.contains("eaddrinuse") => {}
+            result => return result,
+        }
+        // One that the settings name would be taken again.
+        check(config)?;
+        waiting.step("somebody took a port that was free; trying others");
+    }
+    start(waiting)
 }
 
 /// Refuses a port that somebody else listens on.

@@ -1,0 +1,257 @@
+//! The phases of a scenario as time passes, and where the slices end that it reports in.
+
+use measure::{Nanos, Phase, Time};
+
+use crate::seconds::SLICE;
+use crate::{Control, PhaseTimes, Phases, Together};
+
+/// Where the phases of a scenario lie on the time axis that all scenarios of a run share, and how far it has got.
+///
+/// Order of calls: [`PhaseClock::begin`] until it tells a phase; then [`PhaseClock::follow_stop`], and
+/// [`PhaseClock::slice_end`] until it is `None`, each time that the scenario wakes up; [`PhaseClock::finish`].
+#[derive(Debug)]
+pub struct PhaseClock<'a> {
+    planned: Phases,
+    together: &'a Together,
+    control: &'a Control,
+    /// The common start; far away before [`PhaseClock::begin`].
+    pub start: Time,
+    /// What was due before is warm-up.
+    pub measure_at: Time,
+    /// First instant at which nothing more is due.
+    pub last: Time,
+    /// The next whole tenth of a second of the phase.
+    tick: Time,
+    is_stopped: bool,
+    times: Vec<PhaseTimes>,
+}
+
+/// The end of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceEnd {
+    /// When it is.
+    pub at: Time,
+    /// The phase of the next slice.
+    pub next: Phase,
+    /// Whether that begins with it.
+    pub ends_phase: bool,
+}
+
+impl<'a> PhaseClock<'a> {
+    /// Of a scenario that has not begun.
+    #[must_use]
+    pub const fn new(planned: Phases, together: &'a Together, control: &'a Control) -> Self {
+        Self {
+            planned,
+            together,
+            control,
+            start: Time(u64::MAX),
+            measure_at: Time(u64::MAX),
+            last: Time(u64::MAX),
+            tick: Time(u64::MAX),
+            is_stopped: false,
+            times: Vec::new(),
+        }
+    }
+
+    /// The first phase, where all scenarios are ready; it begins at their common start.
+    pub fn begin(&mut self) -> Option<Phase> {
+        let start = self.together.start()?;
+        if self.times.is_empty() {
+            self.start = start;
+            self.measure_at = start + self.planned.warmup;
+            if let Some(length) = self.planned.measure {
+                self.last = self.measure_at + length;
+            }
+            let first = match self.planned.warmup {
+                Nanos::ZERO => Phase::Measure,
+                _ => Phase::Warmup,
+            };
+            self.enter(first, start);
+        }
+        self.phase()
+    }
+
+    fn enter(&mut self, phase: Phase, at: Time) {
+        if let Some(before) = self.times.last_mut() {
+            before.end = at;
+        }
+        self.tick = at + SLICE;
+        self.times.push(PhaseTimes {
+            phase,
+            start: at,
+            end: at,
+        });
+    }
+
+    /// The present phase; `None` before the first.
+    #[must_use]
+    pub fn phase(&self) -> Option<Phase> {
+        self.times.last().map(|it| it.phase)
+    }
+
+    /// Whether somebody stops the run, or another scenario has ended or could not begin.
+    #[must_use]
+    pub fn is_called_off(&self) -> bool {
+        self.control.is_stopping() || self.together.ended().is_some()
+    }
+
+    /// Whether somebody has stopped the run while there was something to do.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Ends the load where somebody stops the run, or another scenario has ended; whether it ends earlier than it did.
+    pub fn follow_stop(&mut self, now: Time) -> bool {
+        let before = self.last;
+        if self.control.is_stopping() && !self.is_stopped {
+            self.is_stopped = now < self.last;
+            self.end_load(now);
+        }
+        if let Some(end) = self.together.ended() {
+            self.end_load(end);
+        }
+        self.last < before
+    }
+
+    /// Nothing more is due from then on.
+    pub fn end_load(&mut self, at: Time) {
+        self.last = self.last.min(at);
+    }
+
+    /// The first of the ends of slices that have passed. Slices of all scenarios end at the same instants; those in
+    /// which nobody asked are one.
+    pub fn slice_end(&mut self, now: Time) -> Option<SliceEnd> {
+        let phase = self.phase()?;
+        let (end, next) = self.phase_end(phase);
+        if now >= end {
+            self.enter(next, end);
+            return Some(SliceEnd {
+                at: end,
+                next,
+                ends_phase: true,
+            });
+        }
+        if now < self.tick {
+            return None;
+        }
+        let slices = now.since(self.tick).0 / SLICE.0;
+        let at = self.tick + Nanos(slices * SLICE.0);
+        self.tick = at + SLICE;
+        Some(SliceEnd {
+            at,
+            next: phase,
+            ends_phase: false,
+        })
+    }
+
+    /// When the present slice ends.
+    #[must_use]
+    pub fn next_slice_end(&self) -> Time {
+        let end = self.phase().map(|phase| self.phase_end(phase).0);
+        end.map_or(self.tick, |end| end.min(self.tick))
+    }
+
+    /// The end of a phase, and the next one.
+    fn phase_end(&self, phase: Phase) -> (Time, Phase) {
+        match phase {
+            Phase::Warmup if self.last <= self.measure_at => (self.last, Phase::Drain),
+            Phase::Warmup => (self.measure_at, Phase::Measure),
+            Phase::Measure => (self.last, Phase::Drain),
+            Phase::Drain => (Time(u64::MAX), Phase::Drain),
+        }
+    }
+
+    /// Ends the last phase; the times of all that lasted.
+    pub fn finish(&mut self, end: Time) -> Vec<PhaseTimes> {
+        if let Some(last) = self.times.last_mut() {
+            last.end = end;
+        }
+        self.times.retain(|span| span.start < span.end);
+        std::mem::take(&mut self.times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn ends(clock: &mut PhaseClock<'_>, now: Time) -> Vec<(u64, Phase, bool)> {
+        let start = clock.start;
+        std::iter::from_fn(|| clock.slice_end(now))
+            .map(|it| (it.at.since(start).0 / MS, it.next, it.ends_phase))
+            .collect()
+    }
+
+    /// 250 ms of warm-up and 150 ms of measuring.
+    fn planned() -> Phases {
+        Phases {
+            warmup: Nanos(250 * MS),
+            measure: Some(Nanos(150 * MS)),
+            ..Phases::default()
+        }
+    }
+
+    #[test]
+    fn slices_end_at_tenths_of_a_second_of_their_phase() {
+        use Phase::{Drain, Measure, Warmup};
+        let (together, control) = (Together::alone(), Control::new());
+        let mut clock = PhaseClock::new(planned(), &together, &control);
+        assert_eq!((clock.begin(), clock.phase()), (None, None));
+        assert_eq!(ends(&mut clock, Time(7)), []);
+        together.ready();
+        assert_eq!((clock.begin(), clock.begin()), (Some(Warmup), Some(Warmup)));
+        let at = |ms: u64| clock_at(&together, ms);
+        assert_eq!(ends(&mut clock, at(99)), []);
+        assert_eq!(clock.next_slice_end(), at(100));
+        assert_eq!(ends(&mut clock, at(100)), [(100, Warmup, false)]);
+        // Late by a phase and some slices.
+        assert_eq!(
+            ends(&mut clock, at(360)),
+            [(250, Measure, true), (350, Measure, false)]
+        );
+        assert_eq!(clock.next_slice_end(), at(400));
+        assert_eq!(
+            ends(&mut clock, at(730)),
+            [(400, Drain, true), (700, Drain, false)]
+        );
+        let times = clock.finish(at(740));
+        let times = times
+            .iter()
+            .map(|it| (it.phase, it.end.since(it.start).0 / MS));
+        assert_eq!(
+            times.collect::<Vec<_>>(),
+            [(Warmup, 250), (Measure, 150), (Drain, 340)]
+        );
+    }
+
+    #[test]
+    fn a_stop_ends_the_load_and_counts_as_one_where_something_was_left() {
+        let (together, control) = (Together::alone(), Control::new());
+        let mut clock = PhaseClock::new(planned(), &together, &control);
+        together.ready();
+        assert_eq!(clock.begin(), Some(Phase::Warmup));
+        assert!(!clock.is_called_off() && !clock.follow_stop(clock.start));
+        control.stop();
+        let at = |ms: u64| clock_at(&together, ms);
+        assert!(clock.is_called_off() && clock.follow_stop(at(40)) && clock.is_stopped());
+        assert!(!clock.follow_stop(at(50)), "it has ended");
+        assert_eq!(ends(&mut clock, at(60)), [(40, Phase::Drain, true)]);
+        // Another scenario's end is no stop, and neither is one in the drain.
+        let (together, control) = (Together::of(1), Control::new());
+        let mut clock = PhaseClock::new(planned(), &together, &control);
+        together.ready();
+        assert_eq!(clock.begin(), Some(Phase::Warmup));
+        together.end(clock.start + Nanos(300 * MS));
+        assert!(clock.follow_stop(clock.start) && !clock.is_stopped());
+        control.stop();
+        assert!(!clock.follow_stop(clock.start + Nanos(320 * MS)) && !clock.is_stopped());
+    }
+
+    fn clock_at(together: &Together, ms: u64) -> Time {
+        together.start().expect("it has begun") + Nanos(ms * MS)
+    }
+}
