@@ -27,9 +27,9 @@ pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: St
         GridColumn::text("pid"),
         GridColumn::text("in"),
     ];
-    let row = |process: &TopProcess| {
+    let row = |(title, process): (String, &TopProcess)| {
         vec![
-            title(process),
+            title,
             count(process.reductions_per_s as u64),
             bytes(process.memory),
             count(process.messages),
@@ -38,7 +38,8 @@ pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: St
             process.function.clone(),
         ]
     };
-    let rows = window.processes.iter().map(row);
+    let rows = titles(&window.processes).into_iter();
+    let rows = rows.zip(&window.processes).map(row);
     out += &named_grid(&columns, LEAST_NAME, left_out(sort), rows, style);
     out.push('\n');
     let columns = [
@@ -61,8 +62,20 @@ const fn left_out(sort: ProcessOrder) -> &'static [usize] {
     }
 }
 
+/// The processes by role and name; those that have the same, with their identifier: its column may have no room.
+pub(super) fn titles(processes: &[TopProcess]) -> Vec<String> {
+    let titles: Vec<String> = processes.iter().map(title).collect();
+    let has_twin = |title: &str| titles.iter().filter(|it| *it == title).nth(1).is_some();
+    let each = titles.iter().zip(processes);
+    let each = each.map(|(title, process)| match has_twin(title) {
+        true => format!("{title} {}", process.pid),
+        false => title.clone(),
+    });
+    each.collect()
+}
+
 /// The process by role and name, and whether it waits for credit.
-pub(super) fn title(process: &TopProcess) -> String {
+fn title(process: &TopProcess) -> String {
     let parts = [process.role.as_str(), process.name.as_str()];
     let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
     let flow = if process.flow { " (flow)" } else { "" };
