@@ -6,7 +6,7 @@ use mio::Events;
 use super::counts::CycleCounts;
 use super::slot::{CycleSlot, Moments, State};
 use super::{ChurnKind, ChurnPlan};
-use crate::control::{Interruption, Watch};
+use crate::control::Interruption;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
 use crate::scenario::operations::{
@@ -137,7 +137,7 @@ impl Operation for Cycles {
         let mut told = |what, moments: Moments| {
             if counts.note(what, moments) {
                 free.push_back(at);
-                if control.watch_on(Watch::Confirm, Watch::Backlog) {
+                if control.is_first_confirm(|| moments.due) {
                     let _ = tell.send(LoopReport::Event(RunEvent::FirstConfirm {
                         at: moments.now,
                     }));
