@@ -785,6 +785,10 @@ decided: string,
  */
 worse: boolean,
 /**
+ * Whether its interval says anything: of too few runs it does not, and of one run of a side there is none.
+ */
+interval_says: boolean,
+/**
  * Its name, as requirements write it.
  */
 name: string,
