@@ -52,6 +52,25 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     });
   }
 
+  test('no frame of a narrower page has charts of the wider one', async () => {
+    const { page, done } = await open('full', '', { viewport: { width: 500, height: 800 } });
+    await page.locator('#panel-latency canvas').waitFor();
+    for (const width of [400, 390, 320]) {
+      // The frame that follows the page's new width, before a further one.
+      const seen = page.evaluate(
+        () =>
+          new Promise((told) => {
+            const look = () => told(document.documentElement.scrollWidth);
+            const inFrame = () => requestAnimationFrame(look);
+            window.addEventListener('resize', inFrame, { once: true });
+          }),
+      );
+      await page.setViewportSize({ width, height: 800 });
+      assert.equal(await seen, width);
+    }
+    await done();
+  });
+
   test('the first screen is a picture: two lines, four figures, rates and heat map', async () => {
     for (const state of STATES) {
       const { page, done } = await open(state);

@@ -139,11 +139,14 @@ async function drawFirst(views: readonly View[]): Promise<void> {
 /** Redraws when the page's width, colours or medium change; keys and the address steer the state. */
 function follow(store: Store, app: HTMLElement, draw: () => void): void {
   let width = app.clientWidth;
-  new ResizeObserver(() => {
+  const resize = (): void => {
     if (app.clientWidth === width) return;
     width = app.clientWidth;
     requestAnimationFrame(draw);
-  }).observe(app);
+  };
+  // An observer hears of a width when its frame is laid out already: charts of the last one would be in that frame.
+  window.addEventListener('resize', resize);
+  new ResizeObserver(resize).observe(app);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
   window.addEventListener('hashchange', () => store.load(location.hash));
   window.addEventListener('popstate', () => store.load(location.hash));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { tone, wouldTell } from '../src/comparison/figures';
+import { interval as intervalOf, tone, wouldTell } from '../src/comparison/figures';
 import { costTree, told } from '../src/comparison/flame';
-import { change, full, provenFirst, signedTime } from '../src/comparison/functions';
+import { change, doubtOf, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
 import { bounds, interval, mean, meanCurve } from '../src/comparison/overlay';
 import { across, doubt, down, reportOf } from '../src/comparison/runs';
@@ -36,6 +36,7 @@ function figure(of: Partial<FigureRow>): FigureRow {
     needed: null,
     decided: '',
     worse: false,
+    interval_says: true,
     ...of,
   };
 }
@@ -45,6 +46,7 @@ describe('a side of one run', () => {
     const alone = figure({
       change: -0.4,
       interval: [-9, 9],
+      interval_says: false,
       within_one_run: { a: [1, 2], b: null },
     });
     expect(isTested(alone)).toBe(false);
@@ -57,6 +59,20 @@ describe('a side of one run', () => {
     expect(scale.place(-0.4)).toBeGreaterThan(0);
     expect(scale.place(-0.4)).toBeLessThan(scale.place(0));
     expect(scale.ticks.map((tick) => tick.label)).not.toContain('x10');
+  });
+});
+
+describe('too few runs', () => {
+  test('give a change no interval, in words and on the axis', () => {
+    const few = figure({ change: 0.02, interval: [-0.9999, 5000], interval_says: false });
+    expect(intervalOf(few)).toBe('cannot tell');
+    expect(intervalOf({ ...few, interval_says: true })).toBe('< -99.9 % to > +100,000 %');
+    expect(changeScale([few]).log).toBe(false);
+    const cost = { a: 10, b: 20, interval: [-5, 25], p: 0.5, proven: false } as const;
+    const told = (visible: number | null): string =>
+      doubtOf({ ...cost, interval: [-5, 25], visible });
+    expect(told(4)).toBe('interval -5 ns to +25 ns; p 0.500');
+    expect(told(null)).toBe('too few runs to tell an interval');
   });
 });
 

@@ -3,7 +3,7 @@
 use measure::ledger::LedgerSummary;
 use serde::{Deserialize, Serialize};
 
-use crate::stall::Stall;
+use crate::stall::{Stall, Stalled};
 
 /// What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -139,6 +139,12 @@ pub struct Ended {
     pub stalls: Vec<Stall>,
     /// Who waited for a core, second by second, where the machine was full.
     pub run_queue_waits: Vec<RunQueueWait>,
+    /// The faults that the run itself made, in the order of time.
+    pub faults: Vec<OwnFault>,
+    /// Messages or operations of the measured phase that were due and did not begin in their seconds.
+    pub behind: Lacking,
+    /// Deliveries that were due and did not come in theirs.
+    pub deliveries_behind: Lacking,
     /// Latencies with too few samples for a percentile: name, samples, and the first such percentile.
     pub too_few: Vec<(String, u64, String)>,
     /// What became of cycles, where there is churn.
@@ -156,6 +162,28 @@ pub struct RunQueueWait {
     pub broker_s: Option<f64>,
     /// Of our own.
     pub own_s: Option<f64>,
+}
+
+/// A fault of the run itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnFault {
+    /// `kill of node 1`.
+    pub name: String,
+    /// When it began, in seconds since the run's origin.
+    pub from_s: f64,
+    /// When what it took away was back and answered again; infinite where that did not come.
+    pub until_s: f64,
+}
+
+/// How much less there was of something than was due, of seconds that had too little of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lacking {
+    /// All that was due: without a schedule, at the rate of the seconds without a fault.
+    pub due: f64,
+    /// What was lacking of it; all of it where no schedule says what was.
+    pub all: f64,
+    /// What was lacking while a fault of the run lasted.
+    pub in_faults: f64,
 }
 
 /// What was observed of the cycles that were due in the measured phase.
@@ -227,6 +255,51 @@ impl Facts {
             covered = covered.max(until);
         }
         sum
+    }
+
+    /// The stalls of the measured phase in which this one stood still, and was not without a connection.
+    pub fn stood_still(&self, who: Stalled) -> impl Iterator<Item = &Stall> {
+        self.stalls()
+            .filter(move |stall| stall.who == who && !stall.away)
+    }
+
+    /// How long who stood still was ready to run and had no core in the seconds of its stalls, as far as that is known, and
+    /// whether it is known for all of those in which the machine was full.
+    #[must_use]
+    pub fn waited_in_stalls(&self, who: Stalled) -> (f64, bool) {
+        // Our machine's seconds say nothing about a broker elsewhere.
+        if who != Stalled::Generator && !self.same_machine {
+            return (0.0, true);
+        }
+        let waits = self.ended.run_queue_waits.iter().filter(|wait| {
+            let is_in = |it: &Stall| it.at_s < wait.until_s && wait.from_s < it.at_s + it.for_s;
+            self.stood_still(who).any(is_in)
+        });
+        let waited = waits.map(|wait| match who {
+            Stalled::Broker => wait.broker_s,
+            Stalled::Generator => wait.own_s,
+            // Neither ran.
+            Stalled::Machine => Some(wait.own_s?.min(wait.broker_s?)),
+        });
+        waited.fold((0.0, true), |(sum, is_known), wait| {
+            (sum + wait.unwrap_or(0.0), is_known && wait.is_some())
+        })
+    }
+
+    /// The run's own fault that was on in a time.
+    #[must_use]
+    pub fn fault_within(&self, at_s: f64, for_s: f64) -> Option<&OwnFault> {
+        let mut faults = self.ended.faults.iter();
+        faults.find(|it| it.from_s <= at_s + for_s && it.until_s >= at_s)
+    }
+
+    /// Whether most of the time in which this one stood still, or was away, lies in faults of the run itself.
+    #[must_use]
+    pub fn stalled_in_faults(&self, who: Stalled) -> bool {
+        let theirs = || self.stalls().filter(|stall| stall.who == who);
+        let is_own = |stall: &&Stall| self.fault_within(stall.at_s, stall.for_s).is_some();
+        let own_s = self.stalled_s(theirs().filter(is_own));
+        own_s > 0.0 && own_s * 2.0 >= self.stalled_s(theirs())
     }
 
     /// When the part of a stall that lies in the measured phase began and ended.

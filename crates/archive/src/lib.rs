@@ -57,8 +57,8 @@ pub use cost_change::CostChange;
 pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;
 pub use facts::{
-    BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, LoopUse, ProducerTime,
-    RunQueueWait,
+    BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, LoopUse, OwnFault,
+    ProducerTime, RunQueueWait,
 };
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use history::{History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun};

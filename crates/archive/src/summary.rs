@@ -312,6 +312,9 @@ pub struct FaultOutcome {
     pub count: Option<u64>,
     /// The broker went on, or was ready again.
     pub back_s: Option<f64>,
+    /// Whether the first confirm was looked for: in a cluster, of what was sent since the fault began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub watched: bool,
     /// The first message was confirmed again.
     pub first_confirm_s: Option<f64>,
     /// Producers were on schedule, and consumers had a message that was due since then.

@@ -97,8 +97,15 @@ pub enum Cause {
     ThinkTime,
     /// Consumers took their time, as they were asked to.
     ServiceTime,
+    /// A fault that the run itself made.
+    OwnFault {
+        /// It is deliveries that were lacking, and not messages that were to be sent.
+        deliveries: bool,
+    },
     /// Other processes took the cores of broker and generator.
     OthersFillMachine,
+    /// The broker stopped answering, and its threads waited for the cores that other processes took.
+    StalledForCores,
     /// The generator waited in the run queue.
     GeneratorLacksCores {
         /// Cores that other processes took, where that is much.
@@ -218,6 +225,8 @@ pub enum Busy {
 pub enum Lateness {
     /// The broker did not answer, or all connections were down, for a while.
     BrokerStalled,
+    /// A fault that the run itself made.
+    OwnFault,
     /// The broker was away, blocked its publishers, or took its time.
     Broker,
     /// The generator did not run for a while.

@@ -23,6 +23,8 @@ pub struct Control {
     /// Since when waits belong to what is finished also by a load that was stopped.
     finishing_since: Option<Time>,
     watch: Arc<AtomicU8>,
+    /// When what is confirmed first was sent, at the earliest; where that is asked for, nothing else is watched for.
+    watched_since: Arc<AtomicU64>,
     held: Arc<AtomicBool>,
 }
 
@@ -94,6 +96,13 @@ impl Control {
     /// end of the backlog ([`crate::RunEvent::BacklogGone`]). Call it when a broker that was away is
     /// about to come back.
     pub fn watch_return(&self) {
+        self.watch_confirm_since(Time(0));
+    }
+
+    /// From now on watches for the first confirm of what was sent since then, and for nothing else: for use where a part
+    /// of a cluster is taken away, and the rest may go on.
+    pub fn watch_confirm_since(&self, since: Time) {
+        self.watched_since.store(since.0, Ordering::Relaxed);
         self.watch.store(1, Ordering::Relaxed);
     }
 
@@ -155,6 +164,20 @@ impl Control {
         }
     }
 
+    /// Whether a confirm of what was sent then is the one that is watched for.
+    #[inline]
+    pub(crate) fn is_first_confirm(&self, sent: impl FnOnce() -> Time) -> bool {
+        if self.watch() != Watch::Confirm {
+            return false;
+        }
+        let since = Time(self.watched_since.load(Ordering::Relaxed));
+        let next = match since {
+            Time(0) => Watch::Backlog,
+            _ => Watch::Off,
+        };
+        sent() >= since && self.watch_on(Watch::Confirm, next)
+    }
+
     /// Goes from one state to the next; `false` where somebody else did, or it is another.
     pub(crate) fn watch_on(&self, from: Watch, to: Watch) -> bool {
         let number = |watch| match watch {
@@ -192,5 +215,24 @@ impl Interruption {
 impl From<Error> for Interruption {
     fn from(error: Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_before_a_clusters_node_went_tells_nothing_of_the_rest() {
+        let control = Control::new();
+        control.watch_confirm_since(Time(50));
+        assert!(!control.is_first_confirm(|| Time(49)));
+        assert!(control.is_first_confirm(|| Time(50)));
+        assert!(!control.is_first_confirm(|| Time(51)), "it was the first");
+        assert_eq!(control.watch(), Watch::Off);
+        // Of a broker alone nothing is confirmed before it is back, and then its backlog is watched.
+        control.watch_return();
+        assert!(control.is_first_confirm(|| Time(49)));
+        assert_eq!(control.watch(), Watch::Backlog);
     }
 }

@@ -31,16 +31,17 @@ export function forest(row: FigureRow, scale: ChangeScale): HTMLElement {
   if (!isKnown(row)) return element;
   const margin = `margin ${signed(row.margin).slice(1)}`;
   element.append(mark('margin', ...band(-row.margin, row.margin)));
-  if (isTested(row)) element.append(mark('interval', ...band(row.interval[0], row.interval[1])));
+  if (row.interval_says)
+    element.append(mark('interval', ...band(row.interval[0], row.interval[1])));
   element.append(mark('effect', scale.place(row.change)));
   const known = isTested(row) ? `interval ${interval(row)}` : 'no interval: one run of a side';
   element.title = `${signed(row.change)}, ${known}; ${margin}`;
   return element;
 }
 
-/** The ends of a change's interval, which is as strict as the decision. */
-export function interval({ interval: [low, high] }: FigureRow): string {
-  return `${signed(low)} to ${signed(high)}`;
+/** The ends of a change's interval, which is as strict as the decision; of too few runs it says nothing. */
+export function interval({ interval: [low, high], interval_says }: FigureRow): string {
+  return interval_says ? `${signed(low)} to ${signed(high)}` : 'cannot tell';
 }
 
 /** The names on the axis of changes. */

@@ -52,7 +52,8 @@ function bar(of: CostChange, most: number): HTMLElement {
     { class: `difference ${kind}`, 'aria-hidden': 'true' },
     h('i', { class: 'zero' }),
     span('size', 50, at(change(of))),
-    span('interval', at(of.interval[0]), at(of.interval[1])),
+    // That of too few runs reaches from nothing to many times as much.
+    of.visible === null ? null : span('interval', at(of.interval[0]), at(of.interval[1])),
   );
 }
 
@@ -61,10 +62,15 @@ function changeText(of: CostChange): Child[] {
   return of.proven ? [h('b', {}, text)] : [h('span', { class: 'unproven' }, `~ ${text}`)];
 }
 
+/** The interval of a change and its probability, in words; of too few runs there is none. */
+export function doubtOf({ interval: [low, high], p, visible }: CostChange): string {
+  if (visible === null) return 'too few runs to tell an interval';
+  return `interval ${signedTime(low)} to ${signedTime(high)}; p ${p < 0.001 ? '< 0.001' : p.toFixed(3)}`;
+}
+
 /** The cells of a cost; the broker's own change is larger than any function's, and none is drawn beside them. */
 function cells(own: CostChange, total: CostChange | null, most: number | null): HTMLElement[] {
-  const interval = `${signedTime(own.interval[0])} to ${signedTime(own.interval[1])}`;
-  const title = `interval ${interval}; p ${own.p < 0.001 ? '< 0.001' : own.p.toFixed(3)}`;
+  const title = doubtOf(own);
   return [
     h('td', { class: 'num side' }, duration(own.a)),
     h('td', { class: 'num side' }, duration(own.b)),

@@ -67,7 +67,7 @@ export function isTested(figure: FigureRow): boolean {
 export function changeScale(figures: readonly FigureRow[]): ChangeScale {
   let [low, high] = [-UNIT, UNIT];
   for (const it of figures.filter(isKnown)) {
-    const ends = isTested(it) ? it.interval : [it.change, it.change];
+    const ends = it.interval_says ? it.interval : [it.change, it.change];
     low = Math.min(low, ends[0] ?? it.change, it.change, -it.margin);
     high = Math.max(high, ends[1] ?? it.change, it.change, it.margin);
   }

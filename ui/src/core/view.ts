@@ -107,7 +107,11 @@ late: Lateness | null, } | { "code": "consumers_slow" } | { "code": "consumers_b
 /**
  * Why they did.
  */
-why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code": "others_fill_machine" } | { "code": "generator_lacks_cores",
+why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code": "own_fault",
+/**
+ * It is deliveries that were lacking, and not messages that were to be sent.
+ */
+deliveries: boolean, } | { "code": "others_fill_machine" } | { "code": "stalled_for_cores" } | { "code": "generator_lacks_cores",
 /**
  * Cores that other processes took, where that is much.
  */
@@ -781,6 +785,10 @@ decided: string,
  */
 worse: boolean,
 /**
+ * Whether its interval says anything: of too few runs it does not, and of one run of a side there is none.
+ */
+interval_says: boolean,
+/**
  * Its name, as requirements write it.
  */
 name: string,
@@ -1124,7 +1132,7 @@ max_ns: number, };
 /**
  * Why messages left late.
  */
-export type Lateness = "broker_stalled" | "broker" | "generator_stalled" | "machine_stalled" | "cores" | "generator";
+export type Lateness = "broker_stalled" | "own_fault" | "broker" | "generator_stalled" | "machine_stalled" | "cores" | "generator";
 
 /**
  * Where a message can stand. All counts are of messages, per queue, or per subscriber where each

@@ -53,6 +53,7 @@ const STALLED: Partial<Record<Lateness, string>> = {
   broker_stalled: 'broker stood still',
   generator_stalled: 'bellows stood still',
   machine_stalled: 'machine stood still',
+  own_fault: "the run's own fault",
 };
 
 /** Who limited the run; where its rate was met, and somebody stood still, that is no matter of the schedule alone. */

@@ -151,7 +151,10 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
             .map_or_else(String::new, |it| format!(" of {it}"));
         let kind = sanitise(&fault.kind);
         let moments = [fault.back_s, fault.first_confirm_s, fault.backlog_gone_s];
-        let watched = fault.count.is_none() || moments.iter().any(Option::is_some);
+        // Earlier archives do not say it, and clusters were not watched then.
+        let was_watched = fault.count.is_none() || moments.iter().any(Option::is_some);
+        let is_alone = summary.nodes.is_empty();
+        let watched = fault.watched || is_alone && was_watched;
         let mut parts = Vec::new();
         if let Some(reason) = &fault.failed {
             parts.push(format!("failed: {}", sanitise(reason)));
@@ -170,16 +173,21 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
                 asked.unwrap_or_default()
             ));
         }
-        // The other nodes of a cluster go on confirming.
-        if watched && fault.failed.is_none() && summary.nodes.is_empty() {
-            let first = match summary.items() {
-                "messages" => "first confirm".to_owned(),
+        if watched && (fault.failed.is_none() || fault.watched) {
+            let confirm = match summary.items() {
+                "messages" => "confirm".to_owned(),
                 items => format!(
-                    "first {} that ended in order",
+                    "{} that ended in order",
                     items.strip_suffix('s').unwrap_or(items)
                 ),
             };
-            parts.push(format!("{first} {}", after(fault.first_confirm_s)));
+            parts.push(match fault.first_confirm_s {
+                Some(first) => format!("first {confirm} {first:.2} s"),
+                None => format!("no {confirm} since"),
+            });
+        }
+        // The other nodes of a cluster may have none.
+        if watched && fault.failed.is_none() && is_alone {
             parts.push(format!("backlog gone {}", after(fault.backlog_gone_s)));
         }
         let late = fault.late_s.map(|late| format!(", {late:.1} s late"));
@@ -281,6 +289,13 @@ mod tests {
         late.faults.iter_mut().for_each(failed);
         let told = "kill of node 1 at 15.4 s, 3.1 s late: failed: RabbitMQ is gone";
         assert_eq!(said(&late), told);
+        // The rest of a cluster may have no majority.
+        let mut watched = summary.clone();
+        watched.faults.iter_mut().for_each(|it| it.watched = true);
+        assert_eq!(said(&watched), format!("{back}, no confirm since"));
+        let first = |it: &mut FaultOutcome| it.first_confirm_s = Some(0.004);
+        watched.faults.iter_mut().for_each(first);
+        assert_eq!(said(&watched), format!("{back}, first confirm 0.00 s"));
         // What hits connections at one moment says how many, and nothing that could not be watched.
         let hits = FaultOutcome {
             kind: "close".into(),
@@ -296,14 +311,14 @@ mod tests {
         assert_eq!(said(&at_once), "close at 3.0 s: 5 hit");
         // Alone it is all that confirms.
         summary.nodes.clear();
-        let alone = format!("{back}, first confirm not seen, backlog gone not seen");
+        let alone = format!("{back}, no confirm since, backlog gone not seen");
         assert_eq!(said(&summary), alone);
         let cycles = archive::ScenarioSummary {
             unit: "cycles".into(),
             ..archive::ScenarioSummary::default()
         };
         summary.insert("churn", cycles);
-        let alone = alone.replace("first confirm", "first cycle that ended in order");
+        let alone = alone.replace("no confirm", "no cycle that ended in order");
         assert_eq!(said(&summary), alone);
     }
 }

@@ -63,7 +63,7 @@ pub use scrapes::{ScrapeRow, SelectedRow, scrapes};
 pub use shape::Shape;
 pub use steps::Steps;
 pub use summary::{remarks, summary, warnings};
-pub use text::{Style, fit, fit_middle, listed, prose, sanitise, sentence, width, wrap};
+pub use text::{Style, fit, fit_apart, listed, prose, sanitise, sentence, width, wrap};
 pub use work::{work, work_rows};
 
 /// A phase as people call it.

@@ -64,8 +64,12 @@ fn latency(of: &RequirementOutcome) -> Option<(String, bool)> {
 /// What a line is about and its parts, with whether they ask for attention, over as many lines as the screen demands.
 fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
     let indent = "  ";
-    let mut text = about.to_owned();
-    let mut used = width(about);
+    let about = match width(about) <= style.columns {
+        true => about.to_owned(),
+        false => wrap(about, style.columns.saturating_sub(indent.len())).join("\n  "),
+    };
+    let mut used = about.lines().last().map_or(0, width);
+    let mut text = about;
     for (n, (part, cautions)) in parts.iter().enumerate() {
         let comma = if n + 1 < parts.len() { "," } else { "" };
         let wide = width(part) + comma.len();
@@ -343,6 +347,10 @@ mod tests {
             let text = in_lines("run 1 of 3:", &parts, style);
             assert!(text.lines().all(|it| width(it) <= columns), "{text}");
             assert_eq!(text.replace("\n  ", " "), wide);
+            let about = "trial 5, 160,000 msg/s: unclear, the generator or others were the limit:";
+            let text = in_lines(about, &parts, style);
+            assert!(text.lines().all(|it| width(it) <= columns), "{text}");
+            assert!(text.replace("\n  ", " ").starts_with(about), "{text}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Text for terminals: what is safe to print, how wide it is, and how numbers look.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
@@ -170,27 +171,186 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
 }
 
 /// Both ends of a name, of which either may tell it from others: at most `room` wide, and what is cut out is shown as `…`.
-/// Of a connection's name, `CLIENT:PORT -> BROKER:PORT (1)`, the broker's address goes first: many have the same.
 #[must_use]
-pub fn fit_middle(name: &str, room: usize) -> String {
+pub(super) fn fit_middle(name: &str, room: usize) -> String {
     if width(name) <= room {
         return name.to_owned();
     }
-    if let Some((client, rest)) = name.split_once(" -> ") {
-        let (broker, number) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
-        let left = room.saturating_sub(width(client) + width(number));
-        if left > 0 {
-            return format!("{client}{}{number}", fit_end(&format!("…{broker}"), left));
+    let connection = ConnectionName::of(name).and_then(|it| it.fit(room));
+    connection.unwrap_or_else(|| {
+        let begin = fit(name, room / 2);
+        let end = fit_end(name, (room + 1).saturating_sub(width(&begin)));
+        format!("{begin}{}", end.trim_start_matches('…'))
+    })
+}
+
+/// A connection's name, `connection CLIENT:PORT -> BROKER:PORT - GIVEN (1)`, in its parts.
+struct ConnectionName<'a> {
+    client: &'a str,
+    broker: &'a str,
+    /// The name that the client gave itself; empty where it gave none.
+    given: &'a str,
+    /// The number of a channel, and what else stands in brackets.
+    number: &'a str,
+}
+
+impl<'a> ConnectionName<'a> {
+    fn of(name: &'a str) -> Option<Self> {
+        let (client, rest) = name.split_once(" -> ")?;
+        let (broker, rest) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+        let mut end = rest.len();
+        while let Some(at) = rest[..end]
+            .rfind(" (")
+            .filter(|_| rest[..end].ends_with(')'))
+        {
+            end = at;
         }
-        // A long name that the client gave itself: the port tells it from others that have the same.
-        let left = room.saturating_sub(width(client));
-        if left > room / 4 {
-            return format!("{client}{}", fit_end(rest, left));
+        let (given, number) = rest.split_at(end);
+        let given = given.strip_prefix(" - ").unwrap_or(given);
+        Some(Self {
+            client,
+            broker,
+            given,
+            number,
+        })
+    }
+
+    /// What it is, with the client's port alone.
+    fn short(&self) -> String {
+        let client = self.client;
+        let (role, _) = client.split_at(client.find(' ').map_or(0, |at| at + 1));
+        let port = client.rfind(':').map_or(client, |at| &client[at..]);
+        format!("{role}…{port}")
+    }
+
+    /// The name that the client gave itself, without what all clients of bellows begin with.
+    fn own(&self) -> &'a str {
+        self.given.strip_prefix("bellows ").unwrap_or(self.given)
+    }
+
+    /// At most `room` wide: the broker's address goes first, since many have the same, and then the client's. Its port, the
+    /// name that it gave itself and the channel's number tell it from others. `None` where these have no room.
+    fn fit(&self, room: usize) -> Option<String> {
+        let Self {
+            client,
+            broker,
+            given,
+            number,
+        } = *self;
+        let left = |head: &str| room.saturating_sub(width(head) + width(number));
+        if given.is_empty() {
+            let end = fit_end(&format!("…{broker}"), left(client));
+            return (left(client) > 0).then(|| format!("{client}{end}{number}"));
+        }
+        let short = self.short();
+        let head = [client, &short]
+            .into_iter()
+            .find(|head| left(head) > width(given));
+        if let Some(head) = head {
+            return Some(format!("{head}…{given}{number}"));
+        }
+        let left = left(&short).saturating_sub(1);
+        (left >= LEAST_GIVEN).then(|| format!("{short}…{}{number}", fit(self.own(), left)))
+    }
+}
+
+/// A connection's name without addresses, where the client gave itself one.
+fn without_addresses(name: &str) -> String {
+    match ConnectionName::of(name) {
+        Some(of) if !of.given.is_empty() => format!("{}…{}{}", of.short(), of.own(), of.number),
+        _ => name.to_owned(),
+    }
+}
+
+/// Columns below which a part of a client's name says nothing.
+const LEAST_GIVEN: usize = 8;
+
+/// Names at most `room` wide, each cut where it says the most; those that would look alike then, so that where they differ is
+/// seen.
+#[must_use]
+pub fn fit_apart(names: &[String], room: usize) -> Vec<String> {
+    let mut shown: Vec<String> = names.iter().map(|name| fit_middle(name, room)).collect();
+    // Each time some of a group are told from the others of it.
+    for _ in 0..names.len() {
+        let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, text) in shown.iter().enumerate() {
+            alike.entry(text.clone()).or_default().push(at);
+        }
+        let mut has_changed = false;
+        for group in alike.values() {
+            let letters = |text: fn(&str) -> String| -> Vec<Vec<char>> {
+                let texts = group.iter().map(|at| text(&names[*at]));
+                texts.map(|text| text.chars().collect()).collect()
+            };
+            let short = letters(without_addresses);
+            let whole = match short.iter().any(|it| Some(it) != short.first()) {
+                true => short,
+                false => letters(str::to_owned),
+            };
+            let Some(from) = first_difference(&whole, |name, at| name.get(at).copied()) else {
+                continue;
+            };
+            let behind = first_difference(&whole, |name, at| name.iter().rev().nth(at).copied());
+            for (at, name) in group.iter().zip(&whole) {
+                let until = name.len().saturating_sub(behind.unwrap_or(0)).max(from + 1);
+                let text = fit_around(name, from, until, room);
+                has_changed |= text != shown[*at];
+                shown[*at] = text;
+            }
+        }
+        if !has_changed {
+            break;
         }
     }
-    let begin = fit(name, room / 2);
-    let end = fit_end(name, (room + 1).saturating_sub(width(&begin)));
-    format!("{begin}{}", end.trim_start_matches('…'))
+    shown
+}
+
+/// How far names are the same, from one of their ends; `None` where they are so as a whole.
+fn first_difference(
+    names: &[Vec<char>],
+    letter: impl Fn(&[char], usize) -> Option<char>,
+) -> Option<usize> {
+    let (first, rest) = names.split_first()?;
+    let longest = names.iter().map(Vec::len).max().unwrap_or(0);
+    (0..longest).find(|at| rest.iter().any(|it| letter(it, *at) != letter(first, *at)))
+}
+
+/// A name of which this part is seen, from its beginning on, and as much of both ends as there is room for.
+fn fit_around(name: &[char], from: usize, until: usize, room: usize) -> String {
+    let mut kept = vec![false; name.len()];
+    let text = |kept: &[bool]| {
+        let mut text = String::new();
+        for (letter, is_kept) in name.iter().zip(kept) {
+            match is_kept {
+                true => text.push(*letter),
+                false if !text.ends_with('…') => text.push('…'),
+                false => {}
+            }
+        }
+        text
+    };
+    let mut best = text(&kept);
+    let ends = (0..from).zip(
+        (until..name.len())
+            .rev()
+            .map(Some)
+            .chain(std::iter::repeat(None)),
+    );
+    let ends = ends.flat_map(|(begin, end)| [Some(begin), end].into_iter().flatten());
+    let all = (from..until.min(name.len()))
+        .chain(ends)
+        .chain((until..name.len()).rev());
+    for at in all {
+        kept[at] = true;
+        let longer = text(&kept);
+        if width(&longer) > room {
+            // A letter that closes a gap makes nothing wider: the next one may have room.
+            kept[at] = false;
+            continue;
+        }
+        best = longer;
+    }
+    best
 }
 
 /// Exactly `columns` wide, text at the left.
@@ -470,8 +630,15 @@ mod tests {
         );
         assert_eq!(fit_middle(channel, 30), "channel 127.0.0.1:45678…2 (12)");
         let named = "connection [::1]:33056 -> [::1]:5672 - bellows producer 2 of queue://demo";
+        assert_eq!(
+            fit_middle(named, 56),
+            "connection …:33056…bellows producer 2 of queue://demo"
+        );
         let cut = fit_middle(named, 40);
-        assert_eq!(cut, "connection [::1]:33056…2 of queue://demo");
+        assert_eq!(cut, "connection …:33056…producer 2 of queue:…");
+        let numbered = format!("{} (3) (flow)", named.replace("connection", "channel"));
+        let cut = fit_middle(&numbered, 40);
+        assert_eq!(cut, "channel …:33056…producer 2 o… (3) (flow)");
         for room in 29..50 {
             let cut = fit_middle(channel, room);
             assert!(
@@ -485,6 +652,45 @@ mod tests {
         for room in 0..40 {
             assert!(width(&fit_middle(name, room)) <= room.max(1), "{room}");
         }
+    }
+
+    #[test]
+    fn names_that_differ_do_not_look_alike() {
+        let channel = |client: &str, given: &str, number: u32| {
+            format!("channel 10.0.0.{client}:33056 -> 127.0.0.1:5672 - {given} ({number})")
+        };
+        let names = [
+            channel("1", "bellows producer 2 of queue://a-long-name/orders-1", 1),
+            channel("1", "bellows producer 2 of queue://a-long-name/orders-1", 2),
+            channel("2", "bellows producer 2 of queue://a-long-name/orders-1", 1),
+            channel("1", "bellows producer 2 of queue://a-long-name/orders-2", 1),
+            channel("1", "bellows consumer 2 of queue://a-long-name/orders-1", 1),
+            "queue warehouse.europe.north.orders.incoming.of.customers".to_owned(),
+            "queue warehouse.europe.south.orders.incoming.of.customers".to_owned(),
+            "queue warehouse.europe.north.orders.incoming.of.suppliers".to_owned(),
+            "queue 日本語の長い名前の列その一はここにあります".to_owned(),
+            "queue 日本語の長い名前の列その二はここにあります".to_owned(),
+        ];
+        for room in 20..90 {
+            let shown = fit_apart(&names, room);
+            assert!(
+                shown.iter().all(|it| width(it) <= room),
+                "{room}: {shown:#?}"
+            );
+            let mut apart = shown.clone();
+            apart.sort();
+            apart.dedup();
+            assert_eq!(apart.len(), names.len(), "{room}: {shown:#?}");
+        }
+        let shown = fit_apart(&names, 40);
+        assert!(
+            shown[3].contains("producer") && shown[4].contains("consumer"),
+            "{shown:#?}"
+        );
+        // What is the same looks so.
+        let same = ["a".repeat(50), "a".repeat(50)];
+        let shown = fit_apart(&same, 10);
+        assert_eq!(shown[0], shown[1]);
     }
 
     #[test]

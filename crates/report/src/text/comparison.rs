@@ -314,8 +314,7 @@ pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
 pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
     let (low, high) = of.interval;
     match of.is_tested() {
-        // From nothing to a thousand times as much: the runs are too few to tell.
-        true if low < TOLD[0] && high > TOLD[1] => (signed(of.change), CANNOT_TELL.to_owned()),
+        true if !interval_says(of) => (signed(of.change), CANNOT_TELL.to_owned()),
         true => (
             signed(of.change),
             format!("{} to {}", signed(low), signed(high)),
@@ -323,6 +322,12 @@ pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
         false if of.within_one_run.is_some() => (signed(of.change), String::new()),
         false => (String::new(), String::new()),
     }
+}
+
+/// Whether a figure has an interval that says anything: one from nothing to a thousand times as much is that of too few runs.
+pub(crate) fn interval_says(of: &ComparedFigure) -> bool {
+    let (low, high) = of.interval;
+    of.is_tested() && (low >= TOLD[0] || high <= TOLD[1])
 }
 
 /// What is decided, in words.

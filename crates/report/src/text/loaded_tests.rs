@@ -68,6 +68,10 @@ fn no_verdict_on_a_lone_probe_speaks_of_a_broker() {
     let late = |late| Cause::RateMet { late: Some(late) };
     let causes = [
         (late(Lateness::BrokerStalled), LimitedBy::Schedule),
+        (late(Lateness::OwnFault), LimitedBy::Schedule),
+        (late(Lateness::Cores), LimitedBy::Schedule),
+        (Cause::OwnFault { deliveries: false }, LimitedBy::Broker),
+        (Cause::StalledForCores, LimitedBy::Undecided),
         (Cause::RateMet { late: None }, LimitedBy::Schedule),
         (Cause::OthersFillMachine, LimitedBy::Undecided),
         (Cause::BothFillMachine, LimitedBy::Undecided),

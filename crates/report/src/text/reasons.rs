@@ -1,8 +1,10 @@
 //! The findings that a verdict rests on, each in words.
 
+use archive::OwnFault;
+
 use super::stalls::longest_stall;
-use super::verdict::Said;
-use crate::numbers::{at_least, count, counted, duration, percent, rate};
+use super::verdict::{Said, some_of};
+use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
 
 impl Said<'_> {
     /// How many operations had no end by the end of the measured phase, where that is more than a tenth.
@@ -61,6 +63,7 @@ impl Said<'_> {
                 rate(e.received_rate),
                 rate(e.expected_rate.unwrap_or(0.0))
             ),
+            "own_fault" => self.faults_made(),
             "stalls" => longest_stall(&e.stalls().collect::<Vec<_>>(), e.items()),
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(
@@ -74,6 +77,21 @@ impl Said<'_> {
             ),
             _ => self.surroundings(code),
         }
+    }
+
+    /// The faults of the run itself, when they began and how long they had an effect.
+    fn faults_made(&self) -> String {
+        let fault = |it: &OwnFault| match it.until_s.is_finite() {
+            true => format!(
+                "{} at {:.1} s for {}",
+                it.name,
+                it.from_s,
+                seconds(it.until_s - it.from_s)
+            ),
+            false => format!("{} at {:.1} s until the end", it.name, it.from_s),
+        };
+        let faults: Vec<String> = self.e.ended.faults.iter().map(fault).collect();
+        format!("the run itself made faults: {}", some_of(&faults))
     }
 
     fn loop_busy(&self) -> String {

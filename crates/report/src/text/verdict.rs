@@ -1,6 +1,6 @@
 //! Who limited a run, in one sentence, and the findings that it rests on.
 
-use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stall, Stalled, Verdict};
+use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled, Verdict};
 
 use super::loaded;
 use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
@@ -10,9 +10,9 @@ pub fn verdict(verdict: &mut Verdict) {
     let said = Said::new(&verdict.facts);
     if let Some(cause) = &verdict.cause {
         let said = said.sentence(cause, verdict.limited_by);
-        let mut reasons = verdict.reasons.iter();
-        let stood_still = reasons.any(|reason| reason.decided && reason.code == "stalls");
-        let sentence = said_first(&verdict.facts, cause, stood_still) + &said;
+        let first = verdict.reasons.first().filter(|reason| reason.decided);
+        let first = first.map_or("", |reason| reason.code.as_str());
+        let sentence = said_first(&verdict.facts, cause, first) + &said;
         verdict.sentence = loaded::for_items(sentence, verdict.facts.items());
     }
     for reason in &mut verdict.reasons {
@@ -20,22 +20,24 @@ pub fn verdict(verdict: &mut Verdict) {
     }
 }
 
-/// What a verdict about something else begins with: that the broker stood still.
-fn said_first(facts: &Facts, cause: &Cause, stood_still: bool) -> String {
-    let late = match cause {
-        Cause::RateMet { late } => *late,
-        _ => None,
-    };
-    let says_it = matches!(cause, Cause::BrokerStalled { .. })
-        || late.is_some_and(|late| {
-            use Lateness::{BrokerStalled, GeneratorStalled, MachineStalled};
-            matches!(late, BrokerStalled | GeneratorStalled | MachineStalled)
-        });
+/// What a verdict about something else begins with: a fault of the run itself, or that the broker stood still.
+fn said_first(facts: &Facts, cause: &Cause, first: &str) -> String {
+    use Lateness::{BrokerStalled, GeneratorStalled, MachineStalled};
+    let says_it = matches!(
+        cause,
+        Cause::BrokerStalled { .. }
+            | Cause::OwnFault { .. }
+            | Cause::RateMet {
+                late: Some(BrokerStalled | GeneratorStalled | MachineStalled)
+            }
+    );
     let is_brokers = facts.stalls().any(|it| it.who == Stalled::Broker);
-    if !stood_still || says_it || !is_brokers {
-        return String::new();
+    let said = Said::new(facts);
+    match first {
+        "own_fault" if !says_it => format!("{}; ", said.own_fault(false)),
+        "stalls" if !says_it && is_brokers => format!("{}; ", said.stood_still("the broker")),
+        _ => String::new(),
     }
-    format!("{}; ", Said::new(facts).stood_still("the broker"))
 }
 
 /// The facts, and the words for what was counted.
@@ -163,6 +165,13 @@ impl<'a> Said<'a> {
                 percent(e.answers_share())
             ),
             Cause::ServiceTime => "the requested service time of the consumers".to_owned(),
+            Cause::OwnFault { deliveries } => self.own_fault(*deliveries),
+            Cause::StalledForCores => format!(
+                "{}, while it stopped answering for {} of the {}: stop them, and run again",
+                self.stalled_for_cores(Stalled::Broker),
+                self.stalled(Stalled::Broker),
+                seconds(e.seconds)
+            ),
             Cause::OthersFillMachine
             | Cause::GeneratorLacksCores { .. }
             | Cause::BothFillMachine
@@ -307,12 +316,9 @@ impl<'a> Said<'a> {
                     self.stalled(Stalled::Machine)
                 )
             }
+            Lateness::OwnFault => format!("through {}", self.own_fault(false)),
             Lateness::Broker => self.broker_lateness(),
-            Lateness::Cores => format!(
-                "for want of CPU: {}{}",
-                self.waited_for_core(),
-                self.others()
-            ),
+            Lateness::Cores => format!("for want of CPU: {}", self.waited_for_core()),
             Lateness::Generator if e.loop_lag_max_ns < 1_000_000 => {
                 "and no cause stands out".to_owned()
             }
@@ -329,22 +335,77 @@ impl<'a> Said<'a> {
         )
     }
 
-    /// How long the event loop waited for a core; of a low rate, beside how long something was late.
+    /// How long the event loop waited for a core; of a low rate, beside how long something was late. Who waited while it
+    /// stood still, where that was for longer.
     fn waited_for_core(&self) -> String {
         let e = self.e;
         let waited = e.run_queue_wait();
-        if waited >= e.late_share * 0.5 {
-            return format!(
-                "its event loop waited {} of the time in the run queue",
-                percent(waited)
-            );
+        let all = [Stalled::Broker, Stalled::Generator, Stalled::Machine];
+        let in_stalls = all.map(|who| (e.waited_in_stalls(who).0, who));
+        let longest = in_stalls.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        match longest {
+            Some((longest, who)) if longest > waited * e.seconds => self.stalled_for_cores(who),
+            _ if waited >= e.late_share * 0.5 => format!(
+                "its event loop waited {} of the time in the run queue{}",
+                percent(waited),
+                self.others()
+            ),
+            _ => format!(
+                "its event loop waited {} in the run queue, and {} were late for {}{}",
+                seconds(waited * e.seconds),
+                self.items,
+                seconds(e.late_time() * e.seconds),
+                self.others()
+            ),
         }
+    }
+
+    /// How long who stood still waited for a core meanwhile, and who had it.
+    fn stalled_for_cores(&self, who: Stalled) -> String {
+        let e = self.e;
+        let whose = match who {
+            Stalled::Broker => "the broker's threads",
+            Stalled::Generator => "bellows' threads",
+            Stalled::Machine => "the broker's and bellows' threads",
+        };
         format!(
-            "its event loop waited {} in the run queue, and {} were late for {}",
-            seconds(waited * e.seconds),
-            self.items,
-            seconds(e.late_time() * e.seconds)
+            "{whose} waited {} in the run queue in the seconds of its stalls, and other processes took {:.1} of the {}",
+            seconds(e.waited_in_stalls(who).0),
+            e.other_cores().unwrap_or(0.0),
+            counted(e.all_cores().into(), "core")
         )
+    }
+
+    /// What the run's own faults cost, of deliveries or of what was to be sent.
+    pub(super) fn own_fault(&self, deliveries: bool) -> String {
+        let e = self.e;
+        let (of, items, scheduled) = match deliveries {
+            true => (
+                e.ended.deliveries_behind,
+                "deliveries",
+                e.expected_rate.is_some(),
+            ),
+            false => (e.ended.behind, self.items, e.requested_rate.is_some()),
+        };
+        let Lacking { all, in_faults, .. } = of;
+        let (faults, share) = (self.own_faults(), percent(in_faults / all));
+        match scheduled {
+            true => format!("{faults}: {share} of the {items} that fell behind were due then"),
+            false => format!(
+                "{faults}: {share} of the {items} that the rate of its other seconds makes were lacking then"
+            ),
+        }
+    }
+
+    /// `this run's own kill of node 1`.
+    fn own_faults(&self) -> String {
+        match self.e.ended.faults.as_slice() {
+            [one] => format!("this run's own {}", one.name),
+            all => {
+                let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+                format!("this run's own faults ({})", some_of(&names))
+            }
+        }
     }
 
     fn broker_lateness(&self) -> String {
@@ -385,7 +446,7 @@ impl<'a> Said<'a> {
             (times > 0).then(|| format!("{}{often}", seconds(sum)))
         };
         let all = seconds(self.e.seconds);
-        match (of(false), of(true)) {
+        let told = match (of(false), of(true)) {
             (silent, None) => format!(
                 "{broker} stopped answering for {} of the {all}",
                 silent.unwrap_or_default()
@@ -396,6 +457,10 @@ impl<'a> Said<'a> {
             (Some(silent), Some(away)) => format!(
                 "{broker} was away, with no connection for {away} of the {all}, and stopped answering for {silent}"
             ),
+        };
+        match self.e.stalled_in_faults(Stalled::Broker) {
+            true => format!("{told}, during {}", self.own_faults()),
+            false => told,
         }
     }
 
@@ -619,6 +684,17 @@ impl<'a> Said<'a> {
             tcp.unsent_bytes / 1_000
         )
     }
+}
+
+/// Names of faults that a sentence holds.
+const MOST_FAULTS: usize = 3;
+
+/// The first of some, and how many more there are.
+pub(super) fn some_of<T: AsRef<str>>(all: &[T]) -> String {
+    let mut told: Vec<&str> = all.iter().take(MOST_FAULTS).map(AsRef::as_ref).collect();
+    let more = format!("{} more", all.len().saturating_sub(MOST_FAULTS));
+    told.extend((all.len() > MOST_FAULTS).then_some(more.as_str()));
+    told.join(", ")
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What is concluded, and the words of it.
 
 use archive::{
-    Awaited, BrokerUse, Busy, Capacity, Cause, ChurnFacts, ConnectionTime, Ended, Facts, Lateness,
-    LimitedBy, LoopUse, ProducerTime, Reason, Stall, Stalled, Verdict,
+    Awaited, BrokerUse, Busy, Capacity, Cause, ChurnFacts, ConnectionTime, Ended, Facts, Lacking,
+    Lateness, LimitedBy, LoopUse, OwnFault, ProducerTime, Reason, RunQueueWait, Stall, Stalled,
+    Verdict,
 };
 
 /// All-out with confirms on a machine of 8 cores; a loop with much time to spare, waiting for answers.
@@ -388,6 +389,97 @@ fn every_reason_has_words() {
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), codes.len());
+}
+
+#[test]
+fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
+    let mut facts = facts();
+    facts.requested_rate = Some(100_000.0);
+    let fault = |name: &str, from_s, until_s| OwnFault {
+        name: name.to_owned(),
+        from_s,
+        until_s,
+    };
+    facts.ended.faults = vec![fault("kill of node 1", 10.0, 21.3)];
+    facts.ended.behind = Lacking {
+        due: 3_000_000.0,
+        all: 1_000_000.0,
+        in_faults: 880_000.0,
+    };
+    let cause = || Cause::OwnFault { deliveries: false };
+    assert_eq!(
+        said(cause(), LimitedBy::Broker, facts.clone()),
+        "limited by the broker: this run's own kill of node 1: 88 % of the messages that fell behind were due then"
+    );
+    let late = Some(Lateness::OwnFault);
+    let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
+    assert!(met.ends_with("left over 1 ms late, through this run's own kill of node 1: 88 % of the messages that fell behind were due then"), "{met}");
+    let mut free = facts.clone();
+    free.requested_rate = None;
+    let free = said(cause(), LimitedBy::Broker, free);
+    assert!(
+        free.ends_with("the rate of its other seconds makes were lacking then"),
+        "{free}"
+    );
+    // A stall at another time is none of it.
+    let stalled = |facts: &Facts| {
+        let late = Some(Lateness::BrokerStalled);
+        said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone())
+    };
+    assert!(!stalled(&facts).contains("this run's own"));
+    facts.ended.faults[0].from_s = 0.0;
+    let own = "the broker stopped answering for 600 ms of the 30.0 s, during this run's own kill of node 1; the requested";
+    assert!(stalled(&facts).starts_with(own), "{}", stalled(&facts));
+    facts.ended.faults.push(fault("stop", 25.0, f64::INFINITY));
+    let several = "this run's own faults (kill of node 1, stop); the requested";
+    assert!(stalled(&facts).contains(several), "{}", stalled(&facts));
+    let mut verdict = Verdict {
+        reasons: vec![Reason {
+            code: "own_fault".to_owned(),
+            text: String::new(),
+            decided: true,
+        }],
+        limited_by: LimitedBy::Broker,
+        cause: Some(Cause::InFlightLimit),
+        facts,
+        ..Verdict::default()
+    };
+    super::verdict(&mut verdict);
+    let begins = "this run's own faults (kill of node 1, stop): 88 % of the messages that fell behind were due then; limited by";
+    assert!(verdict.sentence.starts_with(begins), "{}", verdict.sentence);
+    assert_eq!(
+        verdict.reasons[0].text,
+        "the run itself made faults: kill of node 1 at 0.0 s for 21.3 s, stop at 25.0 s until the end"
+    );
+}
+
+/// Waits for a core in the seconds of a stall are named where they are more than what the event loop waited.
+#[test]
+fn what_waited_for_cores_while_it_stood_still_is_named() {
+    let mut facts = facts();
+    (facts.requested_rate, facts.idle) = (Some(100_000.0), Some(0.4));
+    facts.loops[0].run_queue_wait = Some(0.01);
+    facts.ended.run_queue_waits = vec![RunQueueWait {
+        from_s: 0.0,
+        until_s: 1.0,
+        broker_s: Some(0.5),
+        own_s: None,
+    }];
+    let told = "the broker's threads waited 500 ms in the run queue in the seconds of its stalls, and other processes took 1.8 of the \
+                8 cores";
+    let late = Some(Lateness::Cores);
+    let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
+    assert!(
+        met.ends_with(&format!("late, for want of CPU: {told}")),
+        "{met}"
+    );
+    let stalled = said(Cause::StalledForCores, LimitedBy::Undecided, facts);
+    assert_eq!(
+        stalled,
+        format!(
+            "undecided who limits: {told}, while it stopped answering for 600 ms of the 30.0 s: stop them, and run again"
+        )
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use stacks::{Class, Frame, Profile, ProfileSummary, USUAL_EVENT};
 
 use super::limits::Derived;
 use super::thresholds::{
-    COMPLETE, COVERED, DOMINANT, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, PROBED,
+    COMPLETE, COVERED, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, PROBED,
     RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL, WHOLE,
 };
 
@@ -93,6 +93,7 @@ fn lacks_cores(derived: &Derived<'_>, cause: &Cause, late: Option<Lateness>) -> 
     let decided = matches!(
         cause,
         Cause::OthersFillMachine
+            | Cause::StalledForCores
             | Cause::GeneratorLacksCores { .. }
             | Cause::BothFillMachine
             | Cause::MachineFull
@@ -119,10 +120,7 @@ fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
         .into_iter()
         .filter_map(move |who| {
             // What passed without a connection is told with the connections' loss.
-            let all = || {
-                let all = e.stalls();
-                all.filter(move |stall| stall.who == who && !stall.away)
-            };
+            let all = || e.stood_still(who);
             // The broker's is a fact about the broker; the latencies hold all of it, as users would feel it.
             let tier = if who == Stalled::Broker {
                 Tier::Note
@@ -131,43 +129,21 @@ fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
             };
             let mut warning = Warning::new(Code::Stalled, tier).with("who", who.name());
             // One that sleeps on a full machine waits for no core.
-            let (waited_s, is_known) = waited_s(e, all, who);
-            let explained = waited_s > 0.0 && waited_s >= e.stalled_s(all()) * DOMINANT;
-            if let Some(others) = derived.others.filter(|_| explained) {
+            let (waited_s, is_known) = e.waited_in_stalls(who);
+            if let Some(others) = derived.others.filter(|_| derived.waited_for_cores(who)) {
                 warning = warning
                     .with("other_cores", others)
                     .with("waited_s", waited_s);
-            } else if !explained && !is_known {
+            } else if !derived.waited_for_cores(who) && !is_known {
                 warning = warning.with("wait", "unknown");
             }
-            with_longest(warning, all).map(|warning| warning.with("unit", e.items()))
+            let mut told = with_longest(warning, all)?.with("unit", e.items());
+            let fault = e.fault_within(told.number("at_s"), told.number("for_s"));
+            if let Some(fault) = fault.filter(|_| who == Stalled::Broker) {
+                told = told.with("fault", fault.name.as_str());
+            }
+            Some(told)
         })
-}
-
-/// How long who stood still was ready to run and had no core in the seconds of its stalls, as far as that is known, and
-/// whether it is known for all of those in which the machine was full.
-fn waited_s<'a, I: Iterator<Item = &'a Stall>>(
-    e: &Facts,
-    all: impl Fn() -> I,
-    who: Stalled,
-) -> (f64, bool) {
-    // Our machine's seconds say nothing about a broker elsewhere.
-    if who != Stalled::Generator && !e.same_machine {
-        return (0.0, true);
-    }
-    let waits = e.ended.run_queue_waits.iter().filter(|wait| {
-        let is_in = |it: &Stall| it.at_s < wait.until_s && wait.from_s < it.at_s + it.for_s;
-        all().any(is_in)
-    });
-    let waited = waits.map(|wait| match who {
-        Stalled::Broker => wait.broker_s,
-        Stalled::Generator => wait.own_s,
-        // Neither ran.
-        Stalled::Machine => Some(wait.own_s?.min(wait.broker_s?)),
-    });
-    waited.fold((0.0, true), |(sum, is_known), wait| {
-        (sum + wait.unwrap_or(0.0), is_known && wait.is_some())
-    })
 }
 
 /// Adds the longest of some stalls; `None` where there are none.

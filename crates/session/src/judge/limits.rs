@@ -1,6 +1,6 @@
 //! Who limited a load: the schedule, the generator, the broker, or what lies between them.
 
-use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stall, Stalled};
+use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled};
 
 use super::Conclusion;
 use super::thresholds::{
@@ -90,6 +90,7 @@ impl<'a> Derived<'a> {
             Some(
                 Lateness::BrokerStalled | Lateness::GeneratorStalled | Lateness::MachineStalled,
             ) => &["requested", "stalls", "loop_busy"],
+            Some(Lateness::OwnFault) => &["requested", "own_fault", "stalls"],
             Some(Lateness::Broker) => &["requested", "in_flight_full", "socket_full"],
             Some(Lateness::Cores) => &["requested", "loop_run_queue_wait", "machine_idle"],
             Some(Lateness::Generator) => &["requested", "loop_busy", "machine_idle"],
@@ -106,13 +107,29 @@ impl<'a> Derived<'a> {
             return self.broker_stood_still().then_some(Lateness::BrokerStalled);
         }
         let late = e.late_share * e.sent_rate * e.seconds;
-        let delays = |who| self.stalls(who).2 as f64 >= late * DOMINANT;
+        let is_most = |messages: f64| messages >= late * DOMINANT;
+        let delays = |who| is_most(self.stalls(who).2 as f64);
         let time = e.producers.unwrap_or_default();
         let waits = time.of_broker();
         let theirs: f64 = waits.iter().sum();
         // A broker's stall holds up only what waits for it.
         if theirs > time.ready && delays(Stalled::Broker) {
             return Some(Lateness::BrokerStalled);
+        }
+        let behind = e.ended.behind;
+        if explain(behind) && behind.in_faults >= e.sent_rate * e.seconds * LATE {
+            return Some(Lateness::OwnFault);
+        }
+        let for_cores = |who| {
+            let delayed = e
+                .stood_still(who)
+                .map(|it| it.messages_delayed)
+                .sum::<u64>();
+            self.stalled_for_cores(who) && is_most(delayed as f64)
+        };
+        let is_brokers = theirs > time.ready && for_cores(Stalled::Broker);
+        if is_brokers || for_cores(Stalled::Generator) || for_cores(Stalled::Machine) {
+            return Some(Lateness::Cores);
         }
         for (who, lateness) in [
             (Stalled::Generator, Lateness::GeneratorStalled),
@@ -142,10 +159,28 @@ impl<'a> Derived<'a> {
         times > 0 && for_s >= self.e.seconds * WORTH
     }
 
+    /// Whether who stood still was ready to run and had no core for half of that time or more.
+    pub(super) fn waited_for_cores(&self, who: Stalled) -> bool {
+        let (waited_s, _) = self.e.waited_in_stalls(who);
+        waited_s > 0.0 && waited_s >= self.e.stalled_s(self.e.stood_still(who)) * DOMINANT
+    }
+
+    /// Whether other processes had that core: they are the cause then, and the stalls what came of it. Of a fault of the
+    /// run itself they are not.
+    fn stalled_for_cores(&self, who: Stalled) -> bool {
+        let is_own = self.e.stalled_in_faults(who);
+        self.others.is_some() && !is_own && self.waited_for_cores(who)
+    }
+
     /// How long somebody stood still in the measured phase, how often, and how many messages that delayed. What
-    /// passed without a connection while the broker was there is no standing still.
+    /// passed without a connection while the broker was there is no standing still, and what passed without a core has
+    /// another cause.
     fn stalls(&self, who: Stalled) -> (f64, u64, u64) {
-        let is_who = |it: &&Stall| it.who == who && (!it.away || who == Stalled::Broker);
+        let for_cores = self.stalled_for_cores(who);
+        let is_who = |it: &&Stall| match it.away {
+            true => it.who == who && who == Stalled::Broker,
+            false => it.who == who && !for_cores,
+        };
         let all: Vec<&Stall> = self.e.stalls().filter(is_who).collect();
         let delayed = all.iter().map(|stall| stall.messages_delayed).sum();
         let for_s = self.e.stalled_s(all.iter().copied());
@@ -172,7 +207,11 @@ impl<'a> Derived<'a> {
 
     /// Unthrottled, or at a rate that was not met.
     fn producers(&self) -> Conclusion {
-        if let Some(conclusion) = self.stood_still().or_else(|| self.lacks_cores()) {
+        let found = (self.stood_still())
+            .or_else(|| self.own_fault(self.e.ended.behind, false))
+            .or_else(|| self.stalled_without_cores())
+            .or_else(|| self.lacks_cores());
+        if let Some(conclusion) = found {
             return conclusion;
         }
         if self.at_work >= SATURATED {
@@ -225,19 +264,64 @@ impl<'a> Derived<'a> {
     /// The broker stood still, or was away, for most of the time that producers lost: whoever else took CPU
     /// meanwhile did not cause that.
     fn stood_still(&self) -> Option<Conclusion> {
-        let time = self.e.producers?;
-        let theirs: f64 = time.of_broker().iter().sum();
         let (for_s, times, _) = self.stalls(Stalled::Broker);
-        let explains = for_s >= self.e.seconds * LOST.max(theirs * DOMINANT)
-            && theirs >= (theirs + time.ready) * DOMINANT;
-        explains.then(|| {
+        self.is_most_of_lost(for_s).then(|| {
             let because = ["stalls", "in_flight_full", "broker_cpu"];
-            Conclusion::new(
-                LimitedBy::Broker,
-                Cause::BrokerStalled { for_s, times },
-                &because,
-            )
+            let cause = Cause::BrokerStalled { for_s, times };
+            Conclusion::new(LimitedBy::Broker, cause, &because)
         })
+    }
+
+    /// The same, while it waited for cores that other processes had.
+    fn stalled_without_cores(&self) -> Option<Conclusion> {
+        let for_s = self.e.stalled_s(self.e.stood_still(Stalled::Broker));
+        let explains = self.stalled_for_cores(Stalled::Broker) && self.is_most_of_lost(for_s);
+        explains.then(|| {
+            let because = ["machine_idle", "stalls", "broker_cpu"];
+            Conclusion::undecided(Cause::StalledForCores, &because)
+        })
+    }
+
+    /// Whether so many seconds are most of those that producers lost, and these were the broker's.
+    fn is_most_of_lost(&self, for_s: f64) -> bool {
+        let Some(time) = self.e.producers else {
+            return false;
+        };
+        let theirs: f64 = time.of_broker().iter().sum();
+        for_s >= self.e.seconds * LOST.max(theirs * DOMINANT)
+            && theirs >= (theirs + time.ready) * DOMINANT
+    }
+
+    /// Most of what is lacking was lacking while faults of the run itself lasted.
+    fn own_fault(&self, lacking: Lacking, deliveries: bool) -> Option<Conclusion> {
+        explain(lacking).then(|| {
+            let because = ["own_fault", "stalls", "broker_cpu"];
+            Conclusion::new(LimitedBy::Broker, Cause::OwnFault { deliveries }, &because)
+        })
+    }
+
+    /// What a verdict of this cause begins with, and how many reasons stand before it: faults of the run itself, where
+    /// they cost as much as is worth a line; or a stall of the broker, unless waits for a core took more of the time.
+    pub(super) fn told_first(&self, cause: &Cause) -> Option<(&'static str, usize)> {
+        let e = self.e;
+        let is_told = matches!(
+            cause,
+            Cause::RateMet { .. }
+                | Cause::BrokerStalled { .. }
+                | Cause::OwnFault { .. }
+                | Cause::ConsumersBehind { .. }
+                | Cause::ConsumersSlow
+        );
+        let behind = e.ended.behind;
+        if !is_told && behind.in_faults > 0.0 && behind.in_faults >= behind.due * WORTH {
+            return Some(("own_fault", 0));
+        }
+        if !self.broker_stood_still() {
+            return None;
+        }
+        let waited_s = self.run_queue_wait.max(e.broker_run_queue_wait()) * e.seconds;
+        let is_less = is_of_cores(cause) && self.stalls(Stalled::Broker).0 < waited_s;
+        Some(("stalls", usize::from(is_less)))
     }
 
     /// The event loop, or the broker, was ready to run and had no core.
@@ -468,7 +552,8 @@ impl<'a> Derived<'a> {
 
     /// Who limits the deliveries.
     fn consumers(&self) -> Conclusion {
-        if let Some(conclusion) = self.lacks_cores() {
+        let own = self.own_fault(self.e.ended.deliveries_behind, true);
+        if let Some(conclusion) = own.or_else(|| self.lacks_cores()) {
             return conclusion;
         }
         if self.e.slow_consumers {
@@ -487,5 +572,24 @@ impl<'a> Derived<'a> {
             return Conclusion::new(LimitedBy::Broker, Cause::BrokerBusy { wait, busy }, because);
         }
         Conclusion::undecided(Cause::ConsumersIdle, because)
+    }
+}
+
+/// Whether faults of the run itself explain most of what is lacking.
+fn explain(lacking: Lacking) -> bool {
+    lacking.in_faults > 0.0 && lacking.in_faults >= lacking.all * DOMINANT
+}
+
+/// Whether the cause is that somebody waited for a core.
+fn is_of_cores(cause: &Cause) -> bool {
+    match cause {
+        Cause::ConsumersBehind { why } => is_of_cores(why),
+        Cause::RateMet { late } => *late == Some(Lateness::Cores),
+        Cause::OthersFillMachine
+        | Cause::GeneratorLacksCores { .. }
+        | Cause::BothFillMachine
+        | Cause::MachineFull
+        | Cause::BrokerLacksCores { .. } => true,
+        _ => false,
     }
 }

@@ -44,8 +44,9 @@ pub(crate) fn judge(facts: Facts) -> Judgement {
     if away && !because.is_empty() && !because.contains(&"away") {
         because.insert(1, "away");
     }
-    if derived.broker_stood_still() && !because.is_empty() && !because.contains(&"stalls") {
-        because.insert(0, "stalls");
+    let first = derived.told_first(&cause).filter(|_| !because.is_empty());
+    if let Some((code, place)) = first.filter(|it| !because.contains(&it.0)) {
+        because.insert(place, code);
     }
     let findings = findings::findings(&derived, &cause);
     let reasons = ordered(reasons(&derived), &because);
@@ -115,6 +116,10 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
     let shared = e.same_machine && !e.apart && e.broker.is_some();
     let rest = [
         (derived.consumers_behind(), "consumers_behind"),
+        (
+            e.ended.behind.in_faults + e.ended.deliveries_behind.in_faults > 0.0,
+            "own_fault",
+        ),
         (e.stalls().next().is_some(), "stalls"),
         (!e.loops.is_empty(), "loop_busy"),
         (e.run_queue_wait() >= WORTH, "loop_run_queue_wait"),

@@ -4,8 +4,8 @@ mod evidence;
 mod situations;
 
 use archive::{
-    BrokerUse, ChurnFacts, Ended, Lateness, LoopUse, ProducerTime, RunQueueWait, Stall, Stalled,
-    Tier, WarningCode,
+    BrokerUse, ChurnFacts, Ended, Lacking, Lateness, LoopUse, OwnFault, ProducerTime, RunQueueWait,
+    Stall, Stalled, Tier, WarningCode,
 };
 use stacks::{Class, ClassShare, ProfileSummary};
 
@@ -156,6 +156,114 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
         matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })),
         "{cause:?}"
     );
+}
+
+/// 300 msg/s into a cluster of two nodes, of which the run kills one for 11.3 s of 30; others fill the machine meanwhile.
+fn killed_node() -> Facts {
+    let mut facts = waiting_for_answers();
+    (facts.requested_rate, facts.sent_rate) = (Some(300.0), 190.0);
+    facts.producers = producers(|time| (time.budget, time.away, time.schedule) = (0.3, 0.1, 0.6));
+    (facts.cores, facts.idle, facts.client_cores) = (2, Some(0.01), Some(0.1));
+    facts.broker = Some(BrokerUse {
+        run_queue_wait: Some(0.6),
+        ..broker(0.9, 0.4)
+    });
+    facts.ended.faults = vec![OwnFault {
+        name: "kill of node 1".into(),
+        from_s: 10.0,
+        until_s: 21.3,
+    }];
+    facts.ended.behind = Lacking {
+        due: 9_000.0,
+        all: 3_400.0,
+        in_faults: 3_200.0,
+    };
+    facts
+}
+
+#[test]
+fn a_fault_of_the_run_itself_comes_before_what_others_took() {
+    let facts = killed_node();
+    let found = verdict(facts.clone());
+    let own = Cause::OwnFault { deliveries: false };
+    assert_eq!(
+        (found.limited_by, found.cause),
+        (LimitedBy::Broker, Some(own))
+    );
+    assert_eq!(found.reasons[0].code, "own_fault");
+    // What fell behind at other times has the cause that it had then, and the fault is told first all the same.
+    let mut others = facts.clone();
+    others.ended.behind.in_faults = 300.0;
+    let found = verdict(others.clone());
+    assert_eq!(found.cause, Some(Cause::OthersFillMachine));
+    assert_eq!(found.reasons[0].code, "own_fault");
+    others.ended.behind.in_faults = 3.0;
+    assert_ne!(verdict(others).reasons[0].code, "own_fault");
+    // The schedule caught up: what left late did because of it.
+    let mut met = facts.clone();
+    (met.sent_rate, met.late_share) = (300.0, 0.4);
+    let late = Some(Lateness::OwnFault);
+    assert_eq!(verdict(met).cause, Some(Cause::RateMet { late }));
+    // All was sent in time, and what it should have led to did not come.
+    let mut behind = facts;
+    behind.sent_rate = 300.0;
+    (behind.expected_rate, behind.received_rate) = (Some(300.0), 200.0);
+    behind.ended.deliveries_behind = behind.ended.behind;
+    let why = Box::new(Cause::OwnFault { deliveries: true });
+    assert_eq!(verdict(behind).cause, Some(Cause::ConsumersBehind { why }));
+}
+
+/// A stall in whose seconds the broker's threads waited for cores that other processes had is what came of that.
+#[test]
+fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
+    let mut facts = stopped_broker();
+    (facts.cores, facts.idle, facts.client_cores) = (2, Some(0.2), Some(0.2));
+    let first = |facts: &Facts| {
+        let found = verdict(facts.clone());
+        (found.cause.expect("a cause"), found.reasons[0].code.clone())
+    };
+    let late = |late| Cause::RateMet { late };
+    assert_eq!(first(&facts).0, late(Some(Lateness::BrokerStalled)));
+    facts.ended.run_queue_waits = vec![RunQueueWait {
+        from_s: 0.0,
+        until_s: 1.0,
+        broker_s: Some(0.5),
+        own_s: Some(0.0),
+    }];
+    assert_eq!(first(&facts).0, late(Some(Lateness::Cores)));
+    // A fault of the run itself is its cause, whoever else was there.
+    let mut own = facts.clone();
+    own.ended.faults = killed_node().ended.faults;
+    own.ended.faults[0].from_s = 0.4;
+    assert_eq!(first(&own).0, late(Some(Lateness::BrokerStalled)));
+    let mut short = facts.clone();
+    short.sent_rate = 1_500.0;
+    assert_eq!(
+        first(&short),
+        (Cause::StalledForCores, "machine_idle".into())
+    );
+    let mut on_time = facts.clone();
+    on_time.late_share = 0.001;
+    assert_eq!(first(&on_time).0, late(None));
+    // One of which nobody knows whether it waited is told, behind waits that took more of the time.
+    let mut unknown = short;
+    unknown.ended.run_queue_waits.clear();
+    unknown.ended.stalls[0].for_s = 0.1;
+    (unknown.idle, unknown.producers) = (Some(0.01), producers(|time| time.budget = 1.0));
+    unknown.broker = Some(BrokerUse {
+        run_queue_wait: Some(0.6),
+        ..broker(0.3, 0.2)
+    });
+    let (cause, begins) = first(&unknown);
+    assert_eq!(
+        (cause, begins.as_str()),
+        (Cause::OthersFillMachine, "machine_idle")
+    );
+    unknown
+        .broker
+        .iter_mut()
+        .for_each(|it| it.run_queue_wait = Some(0.0));
+    assert_eq!(first(&unknown).1, "stalls");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! From what a run observed to the facts that are judged.
 
-use archive::{BrokerUse, ChurnFacts, Ended, Facts, LoopUse, ProducerTime};
+use archive::{BrokerUse, ChurnFacts, Ended, Facts, Lacking, LoopUse, OwnFault, ProducerTime};
 use load::Silence;
 use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
 
+use super::faults::own_fault;
 use super::finish::per_second;
-use super::recording::Recording;
+use super::recording::{Recording, WholeSecond};
 use crate::judge::{LAG_NS, LAG_PART, stalls, trend};
 use crate::usage::Usage;
 
@@ -89,6 +90,8 @@ impl Recording<'_> {
             .iter()
             .find(|span| span.phase == Phase::Measure);
         let counters = &self.measured.counters;
+        let faults: Vec<OwnFault> = self.summary.faults.iter().filter_map(own_fault).collect();
+        let deliveries_each = self.context.planned.deliveries_each;
         Ended {
             debug_build: cfg!(debug_assertions),
             broke_off: outcome.error.is_some(),
@@ -116,6 +119,14 @@ impl Recording<'_> {
             ledger: outcome.ledger,
             stalls: self.stalls(outcome),
             run_queue_waits: self.contention.waits(self.context.origin),
+            behind: lacking(&self.seconds, &faults, |of| of.requested, |of| of.begun),
+            deliveries_behind: lacking(
+                &self.seconds,
+                &faults,
+                |of| Some(deliveries_each? * of.sent as f64),
+                |of| of.received,
+            ),
+            faults,
             too_few: self.too_few(),
             churn: self.churn_facts(outcome),
         }
@@ -145,9 +156,8 @@ impl Recording<'_> {
         let first = self.first();
         let operates = first.is_some_and(|first| first.operations.is_some());
         let publishes = self.measured.counters.sent > 0 || operates;
-        let rate = |&(sent, received, seconds): &(u64, u64, f64)| {
-            (if publishes { sent } else { received }) as f64 / seconds
-        };
+        let rate =
+            |of: &WholeSecond| (if publishes { of.sent } else { of.received }) as f64 / of.dt;
         let rates: Vec<f64> = self.seconds.iter().map(rate).collect();
         trend(&rates).filter(|_| first.is_none_or(|first| first.requested.is_none()))
     }
@@ -243,6 +253,40 @@ impl Recording<'_> {
     }
 }
 
+/// What was lacking of what was due; without a schedule that is what the seconds without a fault had.
+fn lacking(
+    seconds: &[WholeSecond],
+    faults: &[OwnFault],
+    due: impl Fn(&WholeSecond) -> Option<f64>,
+    done: impl Fn(&WholeSecond) -> u64,
+) -> Lacking {
+    let in_fault = |of: &WholeSecond, fault: &OwnFault| {
+        (fault.until_s.min(of.t + of.dt) - fault.from_s.max(of.t)).max(0.0)
+    };
+    let share = |of: &WholeSecond| {
+        let length: f64 = faults.iter().map(|fault| in_fault(of, fault)).sum();
+        (length / of.dt).min(1.0)
+    };
+    let (mut usual, mut length) = (0.0, 0.0);
+    for of in seconds.iter().filter(|of| share(of) <= 0.0) {
+        usual += done(of) as f64;
+        length += of.dt;
+    }
+    let mut all = Lacking::default();
+    if faults.is_empty() {
+        return all;
+    }
+    for of in seconds {
+        let scheduled = due(of);
+        let due = scheduled.unwrap_or(usual / f64::max(length, 1e-9) * of.dt);
+        let lacking = (due - done(of) as f64).max(0.0);
+        all.due += due;
+        all.all += if scheduled.is_some() { lacking } else { due };
+        all.in_faults += lacking.min(due * share(of));
+    }
+    all
+}
+
 fn producer_time(waits: &Waits) -> ProducerTime {
     let all = waits.producing().0.max(1) as f64;
     let share = |part: Nanos| part.0 as f64 / all;
@@ -269,4 +313,42 @@ fn loop_use(thread: &load::ThreadUsage) -> LoopUse {
 fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fell_behind_while_a_fault_lasted_is_its_own() {
+        let seconds: Vec<WholeSecond> = (0..10u32)
+            .map(|second| WholeSecond {
+                t: second.into(),
+                dt: 1.0,
+                requested: Some(100.0),
+                // Away from 3.5 s to 6 s, then it catches up; at 9 s something else takes half of it.
+                begun: [100, 100, 100, 50, 0, 0, 350, 100, 100, 50][second as usize],
+                ..WholeSecond::default()
+            })
+            .collect();
+        let fault = |from_s, until_s| OwnFault {
+            name: "kill".to_owned(),
+            from_s,
+            until_s,
+        };
+        let of = |faults: &[OwnFault], due: fn(&WholeSecond) -> Option<f64>| {
+            let of = lacking(&seconds, faults, due, |of| of.begun);
+            (of.due, of.all, of.in_faults)
+        };
+        let scheduled: fn(&WholeSecond) -> Option<f64> = |of| of.requested;
+        assert_eq!(of(&[fault(3.5, 6.0)], scheduled), (1_000.0, 300.0, 250.0));
+        assert_eq!(of(&[fault(3.5, f64::INFINITY)], scheduled).2, 300.0);
+        assert_eq!(of(&[fault(1.0, 1.0)], scheduled).2, 0.0);
+        assert_eq!(of(&[], scheduled), (0.0, 0.0, 0.0));
+        // Without a schedule the other seconds say what was due.
+        let usual = (300.0 + 350.0 + 200.0 + 50.0) / 7.0 * 10.0;
+        let (due, all, in_faults) = of(&[fault(3.5, 6.0)], |_| None);
+        assert!((due - usual).abs() < 1e-9 && all == due, "{due} {all}");
+        assert!((in_faults - usual * 0.25).abs() < 30.0, "{in_faults}");
+    }
 }

@@ -5,7 +5,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use archive::{FaultOutcome, Tier, Warning, WarningCode};
+use archive::{FaultOutcome, OwnFault, Tier, Warning, WarningCode};
 use broker::FaultKind;
 use load::RunEvent;
 use load::scenario::Operations;
@@ -37,7 +37,7 @@ pub(crate) enum FaultEvent {
         at: Time,
         returned: Option<Returned>,
     },
-    /// The return of the broker from the fault that began last is watched from now on.
+    /// What is confirmed first after the fault that began last is watched for from now on.
     Watched,
     /// A fault could not be done, or the broker did not come back from it.
     Failed {
@@ -196,6 +196,11 @@ impl Player<'_> {
             late: from.since(due),
             asked: fault.length.map(|length| length.0),
         });
+        // Other nodes go on, or do not where they are too few: nothing returns with this one that tells it.
+        if self.is_cluster() {
+            self.say(FaultEvent::Watched);
+            self.control.watch_confirm_since(at);
+        }
         Ok(from)
     }
 
@@ -205,8 +210,7 @@ impl Player<'_> {
         let length = fault.length.unwrap_or_default();
         // Also where the run ends meanwhile: the broker is needed for its end.
         self.wait_until(from + length.0, injected.is_some());
-        // Where other nodes go on, nothing returns with this one that could be watched for.
-        if self.broker.processes().further.is_empty() {
+        if !self.is_cluster() {
             self.say(FaultEvent::Watched);
             self.control.watch_return();
         }
@@ -228,6 +232,11 @@ impl Player<'_> {
             self.say(FaultEvent::Back { at, returned });
         }
         Ok(())
+    }
+
+    /// Whether there are other nodes beside the one that a fault hits.
+    fn is_cluster(&self) -> bool {
+        !self.broker.processes().further.is_empty()
     }
 
     /// A profile of the process that a node is now, with its number in a cluster: the one so far ended with its process.
@@ -363,7 +372,11 @@ impl Faults {
                 let back = self.since_fault(last, at, &what, |fault| &mut fault.back_s);
                 collected.events.extend(back);
             }
-            FaultEvent::Watched => self.watched = self.outcomes.len().checked_sub(1),
+            FaultEvent::Watched => {
+                self.watched = self.outcomes.len().checked_sub(1);
+                let outcome = self.outcomes.last_mut();
+                outcome.into_iter().for_each(|it| it.watched = true);
+            }
             FaultEvent::Failed {
                 at,
                 kind,
@@ -543,8 +556,23 @@ pub(super) fn node_gone(broker: &dyn Broker) -> Option<Warning> {
     })
 }
 
+/// From when until when a fault that took place had an effect: what it took away came back, and confirmed again.
+pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
+    let length = match (fault.back_s, fault.asked_s) {
+        (Some(back), _) => back.max(fault.first_confirm_s.unwrap_or(0.0)),
+        (None, Some(_)) => f64::INFINITY,
+        // It took place in a moment, or not at all.
+        (None, None) => fault.failed.is_none().then_some(0.0)?,
+    };
+    Some(OwnFault {
+        name: named(fault),
+        from_s: fault.t,
+        until_s: fault.t + length,
+    })
+}
+
 /// A fault in words: `kill of node 1`.
-pub(super) fn named(fault: &FaultOutcome) -> String {
+fn named(fault: &FaultOutcome) -> String {
     match fault.node {
         Some(node) => format!("{} of node {node}", fault.kind),
         None => fault.kind.clone(),

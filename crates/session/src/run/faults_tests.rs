@@ -27,7 +27,10 @@ impl Broker for Nodes {
     }
 
     fn processes(&self) -> Processes {
-        Processes::default()
+        Processes {
+            further: vec![None; 2],
+            ..Processes::default()
+        }
     }
 
     fn inject(&mut self, _fault: Fault) -> Result<(), BrokerError> {
@@ -58,6 +61,13 @@ impl Broker for Nodes {
     }
 }
 
+fn nodes() -> Nodes {
+    Nodes {
+        identity: Identity::default(),
+        endpoint: Endpoint::new("localhost", 0),
+    }
+}
+
 fn fault(kind: RunFault, node: usize, at_ms: u64, for_ms: u64) -> FaultSpec {
     let kind = kind.name();
     toml::from_str(&format!(
@@ -72,10 +82,14 @@ fn context() -> RunContext {
 
 /// What happened, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
-    let mut broker = Nodes {
-        identity: Identity::default(),
-        endpoint: Endpoint::new("localhost", 0),
-    };
+    let told = told(faults).into_iter();
+    told.filter(|(_, event)| !matches!(event, FaultEvent::Watched))
+        .collect()
+}
+
+/// The same, with when the first confirm is watched for.
+fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
+    let mut broker = nodes();
     let control = load::Control::new();
     let begin = Clock.now();
     let events = thread::scope(|scope| {
@@ -93,8 +107,55 @@ fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         FaultEvent::Watched | FaultEvent::Played(_) => 0,
     };
     let told = events.into_iter().map(|event| (ms(&event), event));
-    told.filter(|(_, event)| !matches!(event, FaultEvent::Watched))
-        .collect()
+    told.collect()
+}
+
+/// The rest of a cluster may confirm all the time, or nothing until the node is back.
+#[test]
+fn a_clusters_first_confirm_is_watched_for_from_the_faults_beginning() {
+    let told = told(&[fault(RunFault::Stop, 1, 0, 20)]);
+    let events: Vec<&FaultEvent> = told.iter().map(|(_, event)| event).collect();
+    use FaultEvent::{Back, Began, Watched};
+    assert!(
+        matches!(events[..], [Began { .. }, Watched, Back { .. }]),
+        "{events:?}"
+    );
+    let (mut broker, control) = (nodes(), load::Control::new());
+    let run = context();
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    for (_, event) in told {
+        faults.hear(event, &mut Collected::default());
+    }
+    assert!(faults.outcomes[0].watched, "{:?}", faults.outcomes);
+}
+
+#[test]
+fn a_fault_lasts_until_what_it_took_away_confirms_again() {
+    let kill = FaultOutcome {
+        kind: "kill".into(),
+        node: Some(1),
+        t: 10.0,
+        asked_s: Some(5.0),
+        ..FaultOutcome::default()
+    };
+    let until = |fault: FaultOutcome| own_fault(&fault).map(|it| it.until_s);
+    assert_eq!(
+        until(kill.clone()),
+        Some(f64::INFINITY),
+        "it did not come back"
+    );
+    let mut back = kill.clone();
+    back.back_s = Some(11.0);
+    assert_eq!(until(back.clone()), Some(21.0));
+    back.first_confirm_s = Some(12.5);
+    assert_eq!(until(back.clone()), Some(22.5));
+    assert_eq!(
+        own_fault(&back).map(|it| it.name),
+        Some("kill of node 1".into())
+    );
+    let mut failed = kill;
+    (failed.failed, failed.asked_s) = (Some("RabbitMQ is gone".into()), None);
+    assert_eq!(until(failed), None, "it did not begin");
 }
 
 #[test]
@@ -143,10 +204,7 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
 
 #[test]
 fn a_node_that_is_gone_is_told() {
-    let broker = Nodes {
-        identity: Identity::default(),
-        endpoint: Endpoint::new("localhost", 0),
-    };
+    let broker = nodes();
     let warning = node_gone(&broker).expect("a warning");
     assert_eq!(
         (warning.code, warning.word("nodes")),
@@ -159,10 +217,7 @@ fn the_broker_is_asked_when_sending_has_ended_unless_a_fault_has_it_away() {
     let faults = [fault(RunFault::Stop, 1, 200, 200)];
     // When sending ends, and how long after that the load does.
     let asked_after = |ms: u64, then: u64| {
-        let mut broker = Nodes {
-            identity: Identity::default(),
-            endpoint: Endpoint::new("localhost", 0),
-        };
+        let mut broker = nodes();
         let control = load::Control::new();
         thread::scope(|scope| {
             let beside = Beside::default();

@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use archive::{
-    FailedBy, FailureCount, FaultOutcome, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock,
-    RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Stalled, Throughput,
-    Tier, Topology, Warning, WarningCode,
+    FailedBy, FailureCount, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock, RunRecord,
+    RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Throughput, Tier, Topology,
+    Warning, WarningCode,
 };
 use load::OperationTally;
 use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
 use stacks::ErlangProcess;
 
-use super::faults::named;
 use super::profiling::Profiled;
 use super::recording::Recording;
 use super::scenarios::ScenarioContext;
@@ -84,8 +83,7 @@ impl Recording<'_> {
         others.append(&mut self.summary.warnings);
         others.extend(ending.warnings);
         others.append(&mut self.not_permitted);
-        let mut found: Vec<Warning> = findings.into_iter().chain(in_order(others)).collect();
-        found.iter_mut().for_each(|it| self.name_fault(it));
+        let found: Vec<Warning> = findings.into_iter().chain(in_order(others)).collect();
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,
             (None, true) => RunState::Interrupted,
@@ -125,21 +123,6 @@ impl Recording<'_> {
             record,
             measured: self.measured,
             profiles: profiled.profiles,
-        }
-    }
-
-    /// Says of a broker that stood still whether a fault of the run did that.
-    fn name_fault(&self, warning: &mut Warning) {
-        if warning.code != WarningCode::Stalled || warning.word("who") != Stalled::Broker.name() {
-            return;
-        }
-        let (begin, length) = (warning.number("at_s"), warning.number("for_s"));
-        let was_on = |fault: &&FaultOutcome| {
-            let end = fault.t + fault.back_s.or(fault.asked_s).unwrap_or(0.0);
-            fault.failed.is_none() && fault.t <= begin + length && end >= begin
-        };
-        if let Some(fault) = self.summary.faults.iter().find(was_on) {
-            warning.values.insert("fault".into(), named(fault).into());
         }
     }
 

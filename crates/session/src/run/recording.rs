@@ -67,6 +67,20 @@ impl RunContext {
     }
 }
 
+/// A whole second of the measured phase.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WholeSecond {
+    /// When it began, in seconds since the run's origin, and its length.
+    pub(crate) t: f64,
+    pub(crate) dt: f64,
+    /// What was requested of the first scenario, where it has a rate, and what of its began.
+    pub(crate) requested: Option<f64>,
+    pub(crate) begun: u64,
+    /// Messages that were sent, or operations that were completed.
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
 /// The sink of a load.
 pub(crate) struct Recording<'a> {
     pub(crate) context: RunContext,
@@ -85,8 +99,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) peak_rss: (u64, u64),
     /// Of each second, the loop lag and the 99th percentile of the headline latencies, nanoseconds.
     pub(crate) lag_and_p99: Vec<(u64, u64)>,
-    /// Messages sent, received and the length in seconds of each whole second.
-    pub(crate) seconds: Vec<(u64, u64, f64)>,
+    pub(crate) seconds: Vec<WholeSecond>,
     pub(crate) blocked: Blocked,
     /// Times in which event loops heard nothing or did not run.
     pub(crate) silences: Silences,
@@ -399,8 +412,14 @@ impl<'a> Recording<'a> {
             let counters = interval.counters;
             let operations = self.first().and_then(|first| first.operations);
             let completed = operations.map_or(0, |of| interval.counts.get(of.completed));
-            self.seconds
-                .push((counters.sent + completed, counters.received, point.dt));
+            self.seconds.push(WholeSecond {
+                t: point.t,
+                dt: point.dt,
+                requested: point.requested_rate.map(|rate| rate * point.dt),
+                begun: self.first().map_or(0, |first| first.begun(interval).0),
+                sent: counters.sent + completed,
+                received: counters.received,
+            });
             let headline = match operations {
                 None => [Metric::ACK_RESPONSE, Metric::END_TO_END],
                 Some(of) => [of.latency, of.latency],

@@ -6,7 +6,6 @@ use measure::{Phase, Time};
 
 use super::early::EarlyDelivery;
 use super::{Client, ConnectionState, Participant};
-use crate::control::Watch;
 use crate::engine::consumer::{Consumer, Wanted};
 use crate::engine::context::Context;
 use crate::engine::producer::{BATCH_BYTES, Producer, SendState};
@@ -435,13 +434,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
                     confirm.tag
                 ),
             })?;
-        if context.shared.control.watch() == Watch::Confirm
-            && !confirm.nack
-            && context
-                .shared
-                .control
-                .watch_on(Watch::Confirm, Watch::Backlog)
-        {
+        let is_first = |sent| context.shared.control.is_first_confirm(sent);
+        if count > 0 && !confirm.nack && is_first(|| Time(now.0.saturating_sub(latency.0))) {
             context.tell(Report::Event(RunEvent::FirstConfirm { at: now }));
         }
         let progress = &mut context.tally.progress;

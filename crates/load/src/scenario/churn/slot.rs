@@ -5,7 +5,6 @@ use transport::ClientSocket;
 
 use super::metrics::CycleStep;
 use super::{ChurnKind, ChurnPlan, CycleContext};
-use crate::control::Watch;
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
 use crate::protocol::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
 use crate::scenario::operations::{Buffers, Slot};
@@ -367,7 +366,7 @@ impl CycleSlot {
         let now = Clock.now();
         if context.counts.note(what, self.moments(now)) {
             context.free.push_back(self.number);
-            if context.control.watch_on(Watch::Confirm, Watch::Backlog) {
+            if context.control.is_first_confirm(|| self.due) {
                 context.say(RunEvent::FirstConfirm { at: now });
             }
         }

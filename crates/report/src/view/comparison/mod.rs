@@ -164,6 +164,8 @@ pub struct FigureRow {
     pub decided: String,
     /// Whether it changed for the worse.
     pub worse: bool,
+    /// Whether its interval says anything: of too few runs it does not, and of one run of a side there is none.
+    pub interval_says: bool,
 }
 
 impl From<&ComparedFigure> for FigureRow {
@@ -172,6 +174,7 @@ impl From<&ComparedFigure> for FigureRow {
             figure: figure.clone(),
             decided: words::decision(figure),
             worse: figure.is_worse(),
+            interval_says: words::interval_says(figure),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! No verdict without its own evidence: what the sentences of random verdicts say of their facts is so.
+//! No verdict without its own evidence: what the sentences of random verdicts say of their facts is so, and nothing else that
+//! the facts hold is the cause of what they say first.
 
-use archive::{Awaited, Busy, Capacity, ConnectionTime, LoopUse};
+use archive::{Awaited, Busy, Capacity, ConnectionTime, Lacking, LoopUse, OwnFault};
 use testkit::Random;
 
 use super::*;
@@ -53,6 +54,31 @@ fn chance(random: &mut Random) -> Facts {
         messages_delayed: random.below(10_000),
         failed: 0,
     };
+    let due = 1_000.0;
+    let mut lacking = || {
+        let all = due * share(random);
+        let in_faults = all * share(random);
+        Lacking {
+            due,
+            all,
+            in_faults,
+        }
+    };
+    let (behind, deliveries_behind) = (lacking(), lacking());
+    let fault = OwnFault {
+        name: "kill".to_owned(),
+        from_s: stall.at_s,
+        until_s: stall.at_s + 1.0,
+    };
+    let mut wait = || random.one_in(2).then(|| stall.for_s * share(random));
+    let wait = RunQueueWait {
+        from_s: stall.at_s,
+        until_s: stall.at_s + 1.0,
+        broker_s: wait(),
+        own_s: wait(),
+    };
+    let has_fault = random.one_in(4);
+    let lacking = |of| if has_fault { of } else { Lacking::default() };
     let used = BrokerUse {
         cores: 4.0 * share(random),
         busiest_thread: random.one_in(2).then(|| share(random)),
@@ -92,6 +118,10 @@ fn chance(random: &mut Random) -> Facts {
         ended: Ended {
             late_s: share(random) * seconds,
             stalls: random.one_in(3).then_some(stall).into_iter().collect(),
+            run_queue_waits: random.one_in(2).then_some(wait).into_iter().collect(),
+            behind: lacking(behind),
+            deliveries_behind: lacking(deliveries_behind),
+            faults: has_fault.then_some(fault).into_iter().collect(),
             ..Ended::default()
         },
         ..Facts::default()
@@ -125,6 +155,70 @@ fn lacked_cores(e: &Facts, part: f64) -> bool {
     e.run_queue_wait() >= 0.2 || waited_s > 0.0 && waited_s >= late_s * part
 }
 
+/// Whether who stood still waited for a core for so large a part of that time in the same seconds.
+fn waited_meanwhile(e: &Facts, who: Stalled, part: f64) -> bool {
+    let stalls: Vec<_> = e.stalls().filter(|it| it.who == who && !it.away).collect();
+    let wait = e.ended.run_queue_waits.first().map(|wait| match who {
+        Stalled::Broker => wait.broker_s.unwrap_or(0.0),
+        Stalled::Generator => wait.own_s.unwrap_or(0.0),
+        Stalled::Machine => f64::min(wait.own_s.unwrap_or(0.0), wait.broker_s.unwrap_or(0.0)),
+    });
+    let waited = wait.filter(|_| !stalls.is_empty()).unwrap_or(0.0);
+    let is_here = who == Stalled::Generator || e.same_machine;
+    let is_most = waited > 0.0 && waited >= e.stalled_s(stalls.into_iter()) * part;
+    is_most && is_here && e.other_cores().is_some_and(|others| others >= 0.35)
+}
+
+/// Whether it was while a fault of the run lasted that this part of what was lacking fell behind.
+fn is_of_faults(of: Lacking, part: f64) -> bool {
+    of.in_faults > 0.0 && of.in_faults >= of.all * part
+}
+
+/// Whether a cause is that somebody had no core.
+fn lacks_cores(cause: &Cause) -> bool {
+    let code = code(Some(cause));
+    let own = [
+        "generator_lacks_cores",
+        "broker_lacks_cores",
+        "stalled_for_cores",
+    ];
+    let machines = ["others_fill_machine", "both_fill_machine", "machine_full"];
+    own.contains(&code.as_str()) || machines.contains(&code.as_str())
+}
+
+/// Whether what is told first is not what came of another cause that the facts hold: a stall of waits for cores that
+/// others had, or of less time than those; waits for cores of a fault of the run itself.
+fn comes_first(e: &Facts, found: &Verdict) -> bool {
+    let cause = found.cause.as_ref().expect("a cause");
+    let first = found.reasons.first().filter(|it| it.decided);
+    let begins = first.is_some_and(|it| it.code == "stalls");
+    let stalled = match cause {
+        Cause::RateMet { late } => match late {
+            Some(Lateness::GeneratorStalled) => Some(Stalled::Generator),
+            Some(Lateness::MachineStalled) => Some(Stalled::Machine),
+            Some(Lateness::BrokerStalled) => Some(Stalled::Broker),
+            _ => begins.then_some(Stalled::Broker),
+        },
+        Cause::BrokerStalled { .. } => Some(Stalled::Broker),
+        _ => begins.then_some(Stalled::Broker),
+    };
+    let was_away = e.stalls().any(|stall| stall.away);
+    let has_fault = !e.ended.faults.is_empty();
+    let is_explained = |who| !was_away && !has_fault && waited_meanwhile(e, who, 0.500_001);
+    let waited = e.run_queue_wait().max(e.broker_run_queue_wait()) * e.seconds;
+    let is_less = lacks_cores(cause) && begins && e.stalled_s(e.stalls()) < waited;
+    let own = match cause {
+        Cause::ConsumersBehind { why } => {
+            lacks_cores(why) && is_of_faults(e.ended.deliveries_behind, 0.500_001)
+        }
+        _ if e.producers.is_some() && !e.closed_loop => {
+            lacks_cores(cause) && is_of_faults(e.ended.behind, 0.500_001)
+        }
+        _ => false,
+    };
+    !stalled.is_some_and(is_explained) && !is_less && !own
+}
+
 /// Whether the facts hold what the sentence for this cause says of them.
 fn is_so(e: &Facts, cause: &Cause) -> bool {
     let time = e.producers.unwrap_or_default();
@@ -149,7 +243,14 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
                         let waits = time.of_broker();
                         e.late_share > 0.01 && waits.into_iter().any(|share| share >= 0.01)
                     }
-                    Some(Lateness::Cores) => e.late_share > 0.01 && lacked_cores(e, 0.499_999),
+                    Some(Lateness::OwnFault) => is_of_faults(e.ended.behind, 0.499_999),
+                    Some(Lateness::Cores) => {
+                        let who = [Stalled::Broker, Stalled::Generator, Stalled::Machine];
+                        let mut in_stalls =
+                            who.map(|it| waited_meanwhile(e, it, 0.499_999)).into_iter();
+                        e.late_share > 0.01
+                            && (lacked_cores(e, 0.499_999) || in_stalls.any(|it| it))
+                    }
                     // Nothing held them up: no core was lacking, and the broker was not waited for.
                     Some(Lateness::Generator) => {
                         let waits = time.of_broker();
@@ -165,6 +266,9 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
         }
         Cause::ThinkTime => e.closed_loop && e.answers_share() < 0.5,
         Cause::ServiceTime => e.slow_consumers,
+        Cause::OwnFault { deliveries: true } => is_of_faults(e.ended.deliveries_behind, 0.499_999),
+        Cause::OwnFault { deliveries: false } => is_of_faults(e.ended.behind, 0.499_999),
+        Cause::StalledForCores => waited_meanwhile(e, Stalled::Broker, 0.499_999),
         Cause::OthersFillMachine => e.other_cores().is_some_and(|others| others > 0.1),
         Cause::GeneratorLacksCores { .. } | Cause::BothFillMachine | Cause::MachineFull => {
             e.run_queue_wait() >= 0.2
@@ -214,10 +318,15 @@ fn a_verdicts_sentence_is_true_of_its_own_numbers() {
     for seed in testkit::seeds(40_000) {
         let facts = chance(&mut Random::new(seed));
         let found = verdict(facts.clone());
-        let cause = found.cause.expect("a cause");
+        let cause = found.cause.clone().expect("a cause");
         assert!(
             is_so(&facts, &cause),
             "seed {seed}: {cause:?} of {facts:#?}"
+        );
+        assert!(
+            comes_first(&facts, &found),
+            "seed {seed}: {cause:?} comes first, and {:?}, of {facts:#?}",
+            found.reasons
         );
         *causes.entry(code(Some(&cause))).or_default() += 1;
     }

@@ -20,14 +20,14 @@ use ratatui::termion::raw::{IntoRawMode as _, RawTerminal};
 use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
-use report::console::{fit, fit_middle, sanitise, width, wrap};
+use report::console::{fit, fit_apart, sanitise, width, wrap};
 use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
 use super::ProcessOrder;
 use super::columns::{MARK, TopColumn, columns};
 use super::keys;
-use super::plain::{summary, title};
+use super::plain::{summary, titles};
 use crate::failure::{Done, Failure};
 use crate::signals;
 
@@ -310,12 +310,19 @@ impl TopView {
 
     fn table(&self, window: &TopWindow, room: u16) -> Table<'static> {
         let strong = Style::default().add_modifier(Modifier::BOLD);
-        let longest = |column| {
-            let texts = window.processes.iter().map(|it| text(it, column));
-            let widths = texts.map(|text| width(&sanitise(&text)));
-            u16::try_from(widths.max().unwrap_or(0))
-                .unwrap_or(u16::MAX / 8)
-                .min(u16::MAX / 8)
+        let titles = titles(&window.processes).into_iter();
+        let titles: Vec<String> = titles.map(|it| sanitise(&it).into_owned()).collect();
+        let of_column = |column| {
+            let texts = window.processes.iter().map(move |it| text(it, column));
+            texts.map(|text| sanitise(&text).into_owned())
+        };
+        let longest = |column: TopColumn| {
+            let widest = match column {
+                TopColumn::Name => titles.iter().map(|it| width(it)).max(),
+                _ => of_column(column).map(|it| width(&it)).max(),
+            };
+            let widest = u16::try_from(widest.unwrap_or(0));
+            widest.unwrap_or(u16::MAX / 8).min(u16::MAX / 8)
         };
         let columns = columns(room, self.sort, longest);
         let heads = columns.iter().map(|(column, width)| {
@@ -325,10 +332,14 @@ impl TopView {
             };
             cell(*column, &mark, *width)
         });
-        let rows = window.processes.iter().map(|process| {
-            let cells = columns
-                .iter()
-                .map(|(column, width)| cell(*column, &text(process, *column), *width));
+        let texts = columns.iter().map(|(column, width)| match column {
+            TopColumn::Name => fit_apart(&titles, (*width).into()),
+            _ => of_column(*column).collect(),
+        });
+        let texts: Vec<Vec<String>> = texts.collect();
+        let rows = window.processes.iter().enumerate().map(|(row, process)| {
+            let cells = columns.iter().zip(&texts);
+            let cells = cells.map(|((column, width), texts)| cell(*column, &texts[row], *width));
             let row = Row::new(cells);
             match process.flow {
                 true => row.style(strong),
@@ -340,10 +351,10 @@ impl TopView {
     }
 }
 
-/// What a process has in a column.
+/// What a process has in a column beside the one of names.
 fn text(process: &TopProcess, column: TopColumn) -> String {
     match column {
-        TopColumn::Name => title(process),
+        TopColumn::Name => String::new(),
         TopColumn::Number(ProcessOrder::Reductions) => count(process.reductions_per_s as u64),
         TopColumn::Number(ProcessOrder::Memory) => bytes(process.memory),
         TopColumn::Number(ProcessOrder::Messages) => count(process.messages),
@@ -353,13 +364,9 @@ fn text(process: &TopProcess, column: TopColumn) -> String {
     }
 }
 
-/// A harmless cell that says where it was cut.
+/// A cell that says where it was cut.
 fn cell(column: TopColumn, text: &str, width: u16) -> Cell<'static> {
-    let text = match column {
-        // Channels of a connection differ at the end of their names.
-        TopColumn::Name => fit_middle(&sanitise(text), width.into()),
-        _ => fit(&sanitise(text), width.into()).into_owned(),
-    };
+    let text = fit(text, width.into()).into_owned();
     match column {
         TopColumn::Number(_) => Cell::from(Line::from(text).right_aligned()),
         _ => Cell::from(text),
