@@ -242,7 +242,7 @@ fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
         first(&short),
         (Cause::StalledForCores, "machine_idle".into())
     );
-    let mut on_time = facts.clone();
+    let mut on_time = facts;
     on_time.late_share = 0.001;
     assert_eq!(first(&on_time).0, late(None));
     // One of which nobody knows whether it waited is told, behind waits that took more of the time.
