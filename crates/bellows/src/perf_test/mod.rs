@@ -268,11 +268,15 @@ fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Opt
         None => format!("at least {}", counted(missing, "message")),
     };
     let drained = drained(record);
-    let averages = match is_averaged {
+    let is_cut_off = is_cut_off(resolved, drained);
+    // Only then do the averages last for as long as the end did.
+    let averages = match is_averaged && is_cut_off {
         true => ", which the averages include",
         false => "",
     };
-    let longer = match is_cut_off(resolved, drained) {
+    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
+    let may_come = ledger.is_none_or(|it| it.outstanding + it.unconfirmed_missing > 0);
+    let longer = match is_cut_off && may_come {
         true => ": -st waits longer, -D until consumers have had their number",
         false => "",
     };
@@ -435,6 +439,15 @@ mod tests {
             let (_, told) = averages("-u q -C 500", &ended);
             assert!(told.ends_with("2.5 s that the end lasted"), "{told}");
         }
+        // What is lost comes no more, however long one waits.
+        let lost = LedgerSummary {
+            lost: 300,
+            ..ledger(0, 0)
+        };
+        let (_, told) = averages("-u q -C 500", &record(200, 4.0, Some(lost.clone())));
+        assert!(told.ends_with(", which the averages include"), "{told}");
+        let (_, told) = averages("-u q -C 500", &record(200, 2.5, Some(lost)));
+        assert!(told.ends_with("2.5 s that the end lasted"), "{told}");
         let (_, told) = averages("-u a,b -C 500", &record(200, 4.0, None));
         assert!(
             told.starts_with("not received: at least 800 messages in the 4.0 s"),
