@@ -203,6 +203,18 @@ fn a_fault_of_the_run_itself_comes_before_what_others_took() {
     let mut met = facts.clone();
     (met.sent_rate, met.late_share) = (300.0, 0.4);
     let late = Some(Lateness::OwnFault);
+    assert_eq!(verdict(met.clone()).cause, Some(Cause::RateMet { late }));
+    // One connection of many was cut off: most of what was late waited for that, and hardly any time of producers.
+    met.ended.behind = Lacking::default();
+    met.producers = producers(|time| (time.ready, time.schedule) = (0.1, 0.9));
+    let late = (met.late_share * met.sent_rate * met.seconds) as u64;
+    met.ended.stalls = vec![Stall {
+        at_s: 12.0,
+        for_s: 4.0,
+        messages_delayed: late * 6 / 10,
+        ..stopped_broker().ended.stalls[0].clone()
+    }];
+    let late = Some(Lateness::BrokerStalled);
     assert_eq!(verdict(met).cause, Some(Cause::RateMet { late }));
     // All was sent in time, and what it should have led to did not come.
     let mut behind = facts;
