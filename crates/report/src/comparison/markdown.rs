@@ -163,7 +163,7 @@ fn changed(of: &ComparedFunctions) -> String {
         .filter(|it| it.own.proven || it.total.proven)
         .collect();
     if proven.is_empty() {
-        return "\nNo function's cost changed beyond chance.\n".to_owned();
+        return "\nNo change of a function's cost is proven.\n".to_owned();
     }
     let mut out = format!(
         "\n<details><summary>{} changed in cost beyond chance</summary>\n\n\
