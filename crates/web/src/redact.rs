@@ -18,10 +18,11 @@ const TABLES: [&str; 8] = [
 ];
 
 /// Parts of names whose values are secrets.
-const SECRET_NAMES: [&str; 10] = [
+const SECRET_NAMES: [&str; 11] = [
     "authorization",
     "pass",
     "pwd",
+    "pswd",
     "secret",
     "token",
     "cookie",

@@ -17,12 +17,12 @@ static KNOWN: LazyLock<HashSet<&str>> =
     LazyLock::new(|| include_str!("known.txt").split_whitespace().collect());
 
 /// Names of options, and of what is assigned to, whose values are shown whatever the program.
-const PUBLIC: &str = "address-family arrival-rate body-size class-name clients compression concurrency connections consumers \
+const PUBLIC: &str = "address-family arrival-rate body-size class-name clients concurrency connections consumers \
     consume-from content-type delivery-mode destination destinations duration encoding environment exchange exchange-type executor \
     expiry format host hostname id interval iterations kind level locale log-level max-pending message-size mode name node nodes \
-    output output-format pattern phase port prefetch priority producers profile protocol publish-to publishers qos queue \
-    queue-name queue-pattern queue-type queues rate rates request retain routing-key scenario scheduler size stages stream \
-    stream-name subscribers target test threads topic topics ttl type unit vhost virtual-host workers workload";
+    output output-format pattern phase port prefetch priority producers protocol publish-to publishers qos queue \
+    queue-name queue-pattern queue-type queues rate rates request routing-key scenario scheduler size stages \
+    stream-name subscribers target threads topic topics ttl type unit vhost virtual-host workers workload";
 
 /// Programs, letters of their options whose values are public, and of those whose values are secrets, also where they are
 /// numbers.
@@ -108,9 +108,15 @@ struct Token<'a> {
 struct Reader {
     after: After,
     /// Letters of public options of the program, and of secret ones.
-    program: (&'static str, &'static str),
+    program: (&'static str, String),
     /// The command has begun.
     has_begun: bool,
+    /// What comes may be an option's value.
+    is_doubtful: bool,
+    /// What stood last is a key of a secret, where a sign follows.
+    was_key: bool,
+    /// The quote that a secret began with, whether a backslash stood before it.
+    quote: Option<(char, bool)>,
     /// It is one that prints its words, and what is hidden of such: no secret of the script, unless it hands that on.
     prints: bool,
     printed: Vec<String>,
@@ -154,6 +160,7 @@ fn is_program(words: &[String], at: usize) -> bool {
 impl Reader {
     /// Reads a word that no shell takes apart.
     fn word(&mut self, word: &str, is_program: bool) -> String {
+        self.quote = None;
         let is_secret = self.is_secret();
         if is_secret && word != "--" && !is_reference(word) {
             self.end_secret();
@@ -192,7 +199,14 @@ impl Reader {
             if !(out.ends_with('\\') && blank.starts_with('\n')) {
                 self.between(blank);
             }
+            let is_sign = self.was_key && chunk.starts_with([':', '=']);
+            self.was_key = false;
+            if is_sign {
+                self.after = After::Secret;
+            }
+            let was_open = self.quote.is_some();
             let shown = self.chunk(chunk);
+            self.close_quote(chunk, was_open);
             let behind = shown
                 .strip_prefix(BLOT)
                 .filter(|_| out.ends_with(BLOT) && !blank.contains('\n'));
@@ -220,7 +234,9 @@ impl Reader {
                 behind: chunk.get(range.end..).unwrap_or_default(),
             };
             at = range.end;
+            self.was_key = token.is_key();
             if values.is_none() {
+                self.open_quote(token.before, chunk.get(range.start..).unwrap_or_default());
                 if let Some(length) = self.name(token) {
                     at = range.start + length;
                     continue;
@@ -242,8 +258,7 @@ impl Reader {
         self.is_told |= is_sure;
         self.after = match self.after {
             After::Public if values.is_some() => After::Anything,
-            After::Value if is_sure && chunk.contains(['"', '\'', '\\', '`']) => After::Secret,
-            After::Value if is_sure => After::Anything,
+            After::Value if is_sure => behind_secret(chunk),
             after => after,
         };
         let rest = chunk.get(at..).unwrap_or_default();
@@ -278,11 +293,23 @@ impl Reader {
         let end = trimmed.len() + usize::from(is_open && trimmed.len() < rest.len());
         let (url, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
         let before = self.chunk(before);
+        self.open_quote(chunk.get(..start).unwrap_or_default(), rest);
         self.is_told |= self.is_secret();
-        if self.after == After::Public {
-            self.after = After::Anything;
+        let (_, place) = url.split_once("://").unwrap_or_default();
+        let is_secret = match self.after {
+            After::Secret => self.quote.is_some() || !place.starts_with("{host}"),
+            _ => self.is_secret(),
+        };
+        self.after = match self.after {
+            After::Public => After::Anything,
+            After::Value => behind_secret(chunk),
+            after => after,
+        };
+        let shown = address(url).filter(|_| !is_secret);
+        let shown = shown.unwrap_or_else(|| BLOT.to_owned());
+        if is_secret {
+            self.hide(url, true);
         }
-        let shown = address(url).unwrap_or_else(|| BLOT.to_owned());
         if shown != url {
             let (_, rest) = url.split_once("://").unwrap_or(("", url));
             let login = rest.rsplit_once('@').map(|it| it.0);
@@ -306,13 +333,32 @@ impl Reader {
             self.hidden.append(&mut self.printed);
             self.prints = false;
         }
-        if ends {
-            (self.after, self.program) = (After::Anything, ("", ""));
-            (self.has_begun, self.prints) = (false, false);
+        if ends && self.quote.is_none() {
+            (self.after, self.program) = (After::Anything, ("", String::new()));
+            (self.has_begun, self.is_doubtful, self.prints) = (false, false, false);
         }
         // A text for the program's input.
         if gap.contains("<<<") {
             self.after = After::Secret;
+        }
+    }
+
+    /// Notes the quote that a secret begins with, unless it ends in the same chunk: what is parted within is all of it.
+    fn open_quote(&mut self, before: &str, rest: &str) {
+        let of_quote = before.get(before.trim_end_matches(|c| !is_of_token(c)).len()..);
+        let open = of_quote.and_then(|it| it.rfind(QUOTES).map(|at| it.split_at(at)));
+        let Some((before, open)) = open.filter(|_| self.quote.is_none() && self.is_secret()) else {
+            return;
+        };
+        let quote = open.chars().next().map(|it| (it, before.ends_with('\\')));
+        self.quote = quote.filter(|it| count_quotes(rest, *it) % 2 == 0);
+    }
+
+    /// Ends what an open quote holds where it closes.
+    fn close_quote(&mut self, chunk: &str, was_open: bool) {
+        let closes = |it: &(char, bool)| was_open && count_quotes(chunk, *it) % 2 == 1;
+        if let Some((quote, _)) = self.quote.take_if(|it| closes(it)) {
+            self.between(chunk.rsplit(quote).next().unwrap_or_default());
         }
     }
 
@@ -332,10 +378,13 @@ impl Reader {
             self.note_variable(token.text);
             return Some(token.text.len());
         }
-        if self.after == After::Secrets {
+        if self.after == After::Secrets || self.quote.is_some() {
             return None;
         }
-        if token.is_assigned_to() {
+        // What is joined to an option that may be a password's is none of a variable.
+        let joined = token.joined_to();
+        let may_assign = joined.is_none_or(|it| !self.is_secret() && !DOUBTFUL.contains(it));
+        if may_assign && token.is_assigned_to() {
             self.after = behind_name(token.text);
             return Some(token.text.len());
         }
@@ -360,22 +409,39 @@ impl Reader {
             return Some(text.len());
         }
         if has(DASHED, name) {
+            self.has_begun &= name != "jar";
             self.after = behind_name(name);
             return Some(text.len());
         }
+        self.letters(token, name)
+    }
+
+    /// An option of a letter, or of a group of some, of which the last may have a value.
+    fn letters(&mut self, token: Token<'_>, name: &str) -> Option<usize> {
         let letter = name.chars().next().filter(char::is_ascii_alphabetic)?;
         let joined = name.get(1..).unwrap_or_default();
-        self.after = match self.program {
-            (_, secret) if secret.contains(letter) => After::Value,
-            (public, _) if public.contains(letter) => After::Public,
+        let (public, secret) = &self.program;
+        let letters = name.split(|c: char| !c.is_ascii_alphabetic()).next();
+        let mut group = letters.unwrap_or_default().chars().take(4);
+        let last = group.find(|it| public.contains(*it) || secret.contains(*it));
+        let is_last =
+            last.is_some_and(|it| name.len() <= 4 && name.find(it) == Some(name.len() - 1));
+        self.after = match last {
+            Some(last) if secret.contains(last) => After::Value,
+            Some(last) if last == letter => After::Public,
             _ => After::Anything,
         };
+        self.is_doubtful = true;
+        let is_free = self.after == After::Anything && !DOUBTFUL.contains(letter);
+        if is_free && token.behind.starts_with('=') && is_name(joined) {
+            return Some(2);
+        }
         let is_letters = joined.len() <= 3 && joined.bytes().all(|it| it.is_ascii_alphabetic());
-        let is_known =
-            !DOUBTFUL.contains(letter) && (is_known_by_itself(joined) || is_of_java(name));
-        let is_shown =
-            joined.is_empty() || self.after == After::Anything && (is_letters || is_known);
-        Some(if is_shown { text.len() } else { 2 })
+        let is_known = is_free && (is_known_by_itself(joined) || is_of_java(name));
+        let is_shown = joined.is_empty()
+            || is_last && self.is_secret()
+            || self.after == After::Anything && (is_letters || is_known);
+        Some(if is_shown { token.text.len() } else { 2 })
     }
 
     /// Whether a value may be shown.
@@ -398,13 +464,24 @@ impl Reader {
             self.after = After::Secret;
             return false;
         }
-        let name = file_name(text).trim_end_matches(".jar");
-        if let Some(&(_, public, secret)) = PROGRAMS.iter().find(|it| it.0 == name) {
-            self.program = (public, secret);
-        }
-        self.prints |= !self.has_begun && matches!(text, "echo" | "printf");
-        self.has_begun = !has(BEFORE, text);
+        self.begin(text);
         !hides && (self.after == After::Public || !token.is_within() && is_known_by_itself(text))
+    }
+
+    /// Notes the program where a command begins. Elsewhere a word may be called like one, or start it: then its secrets count, too.
+    fn begin(&mut self, word: &str) {
+        let name = file_name(word).trim_end_matches(".jar");
+        let is_doubtful = std::mem::take(&mut self.is_doubtful);
+        if let Some(&(_, public, secret)) = PROGRAMS.iter().find(|it| it.0 == name) {
+            match self.has_begun || is_doubtful {
+                true => self.program.1.push_str(secret),
+                false => self.program = (public, secret.to_owned()),
+            }
+        }
+        if !self.has_begun {
+            self.prints |= matches!(word, "echo" | "printf");
+            self.has_begun = !(is_doubtful || has(BEFORE, word) || is_number(word));
+        }
     }
 
     /// Notes a variable that may hold a secret: what stands beside it may be another one.
@@ -439,10 +516,29 @@ impl Token<'_> {
         is_place || is_behind_dollar(self.before) && is_variable(self.text) && !is_literal
     }
 
-    /// `NAME=`, also behind Java's `-D`.
+    /// The letter of an option that stands before it, without a blank.
+    fn joined_to(self) -> Option<char> {
+        let letter = self.before.chars().next_back()?;
+        let before = self
+            .before
+            .strip_suffix(|c: char| c.is_ascii_alphabetic())?;
+        before.ends_with('-').then_some(letter)
+    }
+
+    /// The last word of a chunk, where a sign behind it makes it a key of a secret.
+    fn is_key(self) -> bool {
+        let is_last = self.behind.trim_start_matches(QUOTES).is_empty();
+        is_last && behind_name(self.text) == After::Value
+    }
+
+    /// `NAME=`, also behind a letter, as Java's `-D`.
     fn is_assigned_to(self) -> bool {
-        let is_of_java = self.before.ends_with("-D") && is_path(self.text);
-        let begins = !self.before.ends_with(is_of_token) && is_name(self.text) || is_of_java;
+        let is_joined = match self.joined_to() {
+            Some('D') => is_path(self.text),
+            Some(_) => is_name(self.text),
+            None => false,
+        };
+        let begins = !self.before.ends_with(is_of_token) && is_name(self.text) || is_joined;
         // A secret may end with the sign.
         let is_sure = self.behind.len() > 1
             || KNOWN.contains(self.text)
@@ -453,19 +549,20 @@ impl Token<'_> {
 
     /// A word, or a key, that speaks of a secret.
     fn names_secret(self) -> bool {
-        let is_key = self
-            .behind
-            .trim_start_matches(QUOTES)
-            .starts_with([':', '=']);
-        speaks_of_secrets(self.text) || is_key && is_secret(self.text)
+        let behind = self.behind.trim_start_matches(QUOTES);
+        let is_key = behind.starts_with([':', '=']);
+        let key = self
+            .text
+            .strip_suffix(':')
+            .or_else(|| is_key.then_some(self.text));
+        speaks_of_secrets(self.text) || key.is_some_and(|it| behind_name(it) == After::Value)
     }
 
     /// Whether it is only a part: of an option's value that is joined to it, or of a letter that is written as a number.
     fn is_within(self) -> bool {
-        let before = self.before.strip_suffix(|c: char| c.is_ascii_alphabetic());
         let is_number =
             self.before.ends_with('\\') && self.text.starts_with(|c: char| c.is_ascii_digit());
-        before.is_some_and(|it| it.ends_with('-')) || is_number && self.text != "033"
+        self.joined_to().is_some() || is_number && self.text != "033"
     }
 }
 
@@ -530,6 +627,21 @@ fn is_reference(word: &str) -> bool {
         .or_else(|| inner("${"))
         .is_some_and(is_variable)
         || inner("{").is_some_and(|it| has(ADDRESS_PARTS, it))
+}
+
+/// Quotes in a text, of those with a backslash before them or without.
+fn count_quotes(text: &str, (quote, is_escaped): (char, bool)) -> usize {
+    let mut before = text.split(quote);
+    before.next_back();
+    before.filter(|it| it.ends_with('\\') == is_escaped).count()
+}
+
+/// Where quotes or backslashes are, nobody knows where a secret ends.
+fn behind_secret(chunk: &str) -> After {
+    match chunk.contains(['"', '\'', '\\', '`']) {
+        true => After::Secret,
+        false => After::Anything,
+    }
 }
 
 fn behind_name(name: &str) -> After {

@@ -79,6 +79,30 @@ E
 
 kinit me@R <<<SECRET <<< 'SECRET'"#;
 
+/// Ways in which a secret follows its name, a line each; it is hidden there also where it is a number or a known word.
+const TOLD: &str = r#"curl -sku SECRET h
+curl -A perf-test -u SECRET h
+curl -fsSu rabbit:SECRET h
+mosquitto_pub -h {host} -t perf-test -P SECRET
+mosquitto_pub -t curl -rP SECRET
+redis-cli -n perf-test -a SECRET
+sudo -u perf-test mysql -p SECRET
+sudo -E mysql -p SECRET
+docker exec x mysql -p SECRET
+zip -rP SECRET x
+unzip -qP SECRET x
+sshpass -vp SECRET ssh
+docker run -eRABBITMQ_DEFAULT_PASS=SECRET rabbitmq
+java -Dpass=SECRET -DPASS=SECRET -jar perf-test.jar
+x {"pass" : SECRET}
+x {"otp": SECRET, "pass" :SECRET}
+pass = SECRET
+pswd=SECRET
+PASSWORD=http://SECRET x
+x --password=http://SECRET/rabbit
+x --password 'rabbit; SECRET'
+x --password 'rabbit | --rate SECRET & http://SECRET'"#;
+
 /// Beginning and end of every secret, so that none is hidden by half.
 const ENDS: [&str; 2] = ["s3cret", "z9tail"];
 
@@ -135,6 +159,27 @@ fn secrets_survive_in_no_command_whatever_stands_around_them() {
         let shown = words(&command).0.join(" ") + &script(&command.join(" "));
         let leak = ENDS.into_iter().find(|end| shown.contains(end));
         assert_eq!(leak, None, "seed {seed}: {command:?}\n{shown}");
+    }
+}
+
+#[test]
+fn known_words_and_numbers_are_hidden_behind_the_name_of_a_secret() {
+    let told: Vec<&str> = TOLD.lines().collect();
+    for seed in 0..4_000 {
+        let mut random = Random::new(seed);
+        let login = random.of(&told).replace("SECRET", "90817263");
+        let depth = random.below(3);
+        // What stands in other quotes is in none of its own there.
+        let command = match login.contains('\'') {
+            true => format!("set -e; {login}; seq 3"),
+            false => within(&login, depth, &mut random),
+        };
+        let list = ["sh", "-c", &command].map(str::to_owned);
+        let shown = words(&list).0.join(" ") + &script(&command);
+        assert!(
+            !shown.contains("90817263"),
+            "seed {seed}: {command:?}\n{shown}"
+        );
     }
 }
 
@@ -211,6 +256,59 @@ fn what_is_not_known_is_hidden_in_scripts() {
         // A secret may have a harmless part.
         ("x 12;s3;true;4", "x ***"),
         ("x 1234567890", "x ***"),
+        // A value that is called like a program.
+        (
+            "curl -A perf-test -d s3cret http://h",
+            "curl -A perf-test -d *** http://h",
+        ),
+        (
+            "openssl enc -aes256 -in perf-test -k Tr0ub4dor",
+            "openssl *** -a*** -in perf-test -k ***",
+        ),
+        (
+            "mosquitto_pub -h {host} -t perf-test -u s3cret -P 1234",
+            "mosquitto_pub -h {host} -t perf-test -u *** -P ***",
+        ),
+        (
+            "redis-cli -n perf-test -a 1234",
+            "redis-cli -n perf-test -a ***",
+        ),
+        (
+            "sudo -u perf-test curl -d s3cret",
+            "sudo -u perf-test curl -d ***",
+        ),
+        ("sudo -E mysql -p 1234; x", "sudo -E mysql -p ***; x"),
+        // Bundles, joined assignments, blanks before signs.
+        ("curl -sku rabbit:rabbit h", "curl -sku *** h"),
+        (
+            "zip -rP 1234 x; unzip -qP1234",
+            "zip -rP *** x; unzip -q***",
+        ),
+        ("sshpass -vp 1234 ssh", "sshpass -vp *** ssh"),
+        (
+            "docker run -eRABBITMQ_DEFAULT_PASS=1234 rabbitmq",
+            "docker run -eRABBITMQ_DEFAULT_PASS=*** rabbitmq",
+        ),
+        ("java -Dpass=1234 -DPASS=1234", "java -Dpass=*** -DPASS=***"),
+        ("pass = 1234", "pass = ***"),
+        ("x {\"pass\" : 1234}", "x {\"pass\" : ***}"),
+        ("pswd=1234 x", "pswd=*** x"),
+        ("x {\"otp\": 1234", "x {\"***"),
+        // Addresses and open quotes behind a name of a secret.
+        ("PASSWORD=http://hunter x", "PASSWORD=*** x"),
+        ("x --password=http://hunter2 5", "x --password=*** 5"),
+        (
+            "TOKEN_URL=https://idp.example.com/login k6 run load.js",
+            "TOKEN_URL=*** k6 run load.js",
+        ),
+        (
+            "x --password 'a; 1234 --rabbit'; seq 3",
+            "x --password '***; ***'; seq 3",
+        ),
+        (
+            "x --stream 1234 --stream s3cret",
+            "x --stream 1234 --stream ***",
+        ),
         ("x '$word' \"\\$word\" $word", "x '$***' \"\\$***\" $word"),
         (
             "x sesame= +sesame --host me:sesame",
