@@ -1,16 +1,16 @@
 //! What is shown of a command: what is known to be harmless. All else is hidden.
 //!
-//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts them. No quote,
-//! no list and no text of several lines is followed to its end, so there is no grammar to get wrong: a token is shown where it is
-//! known by itself (words of shells and programs, names of options and variables, short numbers, files, addresses) and no name of a
-//! secret stands before it in its command. Where a chunk has one that is hidden, all from its first value to its last is, since a
-//! part of a secret may be harmless.
+//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts them. No
+//! list and no text of several lines is followed to its end, nor a quote but that of a secret, so there is no grammar to get wrong: a
+//! token is shown where it is known by itself (words of shells and programs, names of options and variables, short numbers, files,
+//! addresses) and no name of a secret stands before it in its command. Where a chunk has one that is hidden, all from its first value
+//! to its last is, since a part of a secret may be harmless.
 
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::{BLOT, UNITS, is_of_login, is_secret};
+use super::{BLOT, UNITS, is_credential, is_of_login, is_secret};
 
 /// Words that are no secrets: of shells, programs and brokers, and of what load generators say.
 static KNOWN: LazyLock<HashSet<&str>> =
@@ -72,12 +72,15 @@ const BEFORE: &str = "chrt command do elif else env exec if ionice nice nohup se
 const FLAGS: &str = "A B Bc Bd Bi JPperf K L P Q R S SDPcpu SDcpu SDio SP T W a c d fna fnl fnu hmbs hmqd hms hpds \
     pc sbt sbwt sbwtdcpu sbwtdio scl sfwi spp ssct stbt sub swct swt swtdcpu swtdio sws t zdbbl zdntgc";
 /// Where files lie whose names are shown.
-const FOLDERS: &str = "app bin data dev etc home lib mnt opt proc root run sbin srv sys tmp usr";
+const FOLDERS: &str =
+    "app bin data dev etc exchanges home lib mnt opt proc queues root run sbin srv sys tmp usr";
 /// Ends of names of files.
 const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlog html ini jar java jfr js json jsonl log lua mjs out \
     pcap pem php pl properties py rb rs sh sql svg tar tgz toml ts tsv txt xml yaml yml zip";
 /// What stands for the broker's address.
 const ADDRESS_PARTS: &str = "url host port";
+/// Letters that a name has at most.
+const LONGEST_NAME: usize = 48;
 const QUOTES: [char; 2] = ['"', '\''];
 
 /// What stands behind a name.
@@ -113,6 +116,8 @@ struct Reader {
     has_begun: bool,
     /// What comes may be an option's value.
     is_doubtful: bool,
+    /// The word is one of an option, which no shell takes apart.
+    is_option: bool,
     /// What stood last is a key of a secret, where a sign follows.
     was_key: bool,
     /// The quote that a secret began with, whether a backslash stood before it.
@@ -135,6 +140,36 @@ pub fn words(words: &[String]) -> (Vec<String>, Vec<String>) {
     reader.hidden.sort();
     reader.hidden.dedup();
     (shown, reader.hidden)
+}
+
+/// Flags of a virtual machine, of which all is shown but what stands behind a name of a secret.
+pub fn flags(words: &[String]) -> Vec<String> {
+    // A value may begin as a flag does where it stands directly behind a name.
+    let (mut is_behind, mut is_first) = (false, false);
+    let one = |word: &String| {
+        let is_flag = word.starts_with(['-', '+']) && !is_first;
+        is_behind &= !is_flag;
+        is_first = false;
+        if is_behind || is_credential(word) {
+            return BLOT.to_owned();
+        }
+        if word.contains(char::is_whitespace) {
+            return script(word);
+        }
+        if let Some((name, _)) = word.split_once('=').filter(|it| is_of_login(it.0)) {
+            return format!("{name}={BLOT}");
+        }
+        if !is_secret(word) {
+            return super::text(word);
+        }
+        (is_behind, is_first) = (true, true);
+        if is_path(word) {
+            word.clone()
+        } else {
+            BLOT.to_owned()
+        }
+    };
+    words.iter().map(one).collect()
 }
 
 /// A text that may hold commands or options, without secrets.
@@ -160,20 +195,22 @@ fn is_program(words: &[String], at: usize) -> bool {
 impl Reader {
     /// Reads a word that no shell takes apart.
     fn word(&mut self, word: &str, is_program: bool) -> String {
-        self.quote = None;
         let is_secret = self.is_secret();
         if is_secret && word != "--" && !is_reference(word) {
             self.end_secret();
             self.hide(word, true);
             return BLOT.to_owned();
         }
-        let is_text = word.contains(char::is_whitespace);
+        // An option with its value is no script: what is secret of it goes on to its end.
+        self.is_option = word.starts_with('-');
+        let is_text = word.contains(char::is_whitespace) && !self.is_option;
         if is_text {
             self.between("\n");
         }
         let known = self.hidden.len();
         self.is_told = false;
         let shown = self.text(word);
+        (self.quote, self.is_option) = (None, false);
         if is_secret || self.is_told {
             self.end_secret();
         }
@@ -182,6 +219,9 @@ impl Reader {
             self.printed.clear();
         }
         if is_program {
+            if is_of_program(word) {
+                self.after = After::Anything;
+            }
             self.hidden.truncate(known);
             return word.to_owned();
         }
@@ -246,7 +286,7 @@ impl Reader {
                     self.after = After::Anything;
                 }
             }
-            let is_told = self.is_secret();
+            let is_told = self.is_secret() && token.text != ":";
             let is_hidden = !self.is_harmless(token);
             if is_told && is_hidden {
                 self.hide(token.text, true);
@@ -258,7 +298,7 @@ impl Reader {
         self.is_told |= is_sure;
         self.after = match self.after {
             After::Public if values.is_some() => After::Anything,
-            After::Value if is_sure => behind_secret(chunk),
+            After::Value if is_sure => self.behind_secret(chunk),
             after => after,
         };
         let rest = chunk.get(at..).unwrap_or_default();
@@ -302,7 +342,7 @@ impl Reader {
         };
         self.after = match self.after {
             After::Public => After::Anything,
-            After::Value => behind_secret(chunk),
+            After::Value => self.behind_secret(chunk),
             after => after,
         };
         let shown = address(url).filter(|_| !is_secret);
@@ -345,6 +385,9 @@ impl Reader {
 
     /// Notes the quote that a secret begins with, unless it ends in the same chunk: what is parted within is all of it.
     fn open_quote(&mut self, before: &str, rest: &str) {
+        if self.is_option && self.is_secret() {
+            self.quote = Some(('\0', false));
+        }
         let of_quote = before.get(before.trim_end_matches(|c| !is_of_token(c)).len()..);
         let open = of_quote.and_then(|it| it.rfind(QUOTES).map(|at| it.split_at(at)));
         let Some((before, open)) = open.filter(|_| self.quote.is_none() && self.is_secret()) else {
@@ -364,6 +407,14 @@ impl Reader {
 
     fn is_secret(&self) -> bool {
         matches!(self.after, After::Value | After::Secret | After::Secrets)
+    }
+
+    /// Where quotes or backslashes are, nobody knows where a secret ends.
+    fn behind_secret(&self, chunk: &str) -> After {
+        match self.quote.is_some() || chunk.contains(['"', '\'', '\\', '`']) {
+            true => After::Secret,
+            false => After::Anything,
+        }
     }
 
     fn end_secret(&mut self) {
@@ -386,6 +437,7 @@ impl Reader {
         let may_assign = joined.is_none_or(|it| !self.is_secret() && !DOUBTFUL.contains(it));
         if may_assign && token.is_assigned_to() {
             self.after = behind_name(token.text);
+            self.is_doubtful = true;
             return Some(token.text.len());
         }
         self.option(token)
@@ -393,6 +445,7 @@ impl Reader {
 
     fn option(&mut self, token: Token<'_>) -> Option<usize> {
         let text = token.text;
+        self.is_doubtful |= text.starts_with('-');
         if let Some(name) = text.strip_prefix("--") {
             let is_word = !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphabetic());
             self.after = (is_word || is_name(name)).then(|| behind_name(name))?;
@@ -409,7 +462,9 @@ impl Reader {
             return Some(text.len());
         }
         if has(DASHED, name) {
-            self.has_begun &= name != "jar";
+            if name == "jar" {
+                (self.has_begun, self.is_doubtful) = (false, false);
+            }
             self.after = behind_name(name);
             return Some(text.len());
         }
@@ -431,7 +486,11 @@ impl Reader {
             Some(last) if last == letter => After::Public,
             _ => After::Anything,
         };
-        self.is_doubtful = true;
+        let is_quoted =
+            token.behind.starts_with(QUOTES) && token.behind.contains(char::is_alphanumeric);
+        if is_quoted && joined.is_empty() && DOUBTFUL.contains(letter) {
+            self.after = After::Value;
+        }
         let is_free = self.after == After::Anything && !DOUBTFUL.contains(letter);
         if is_free && token.behind.starts_with('=') && is_name(joined) {
             return Some(2);
@@ -460,7 +519,8 @@ impl Reader {
             self.after = After::Secrets;
             return !hides;
         }
-        if !hides && token.names_secret() {
+        let is_program = !self.has_begun && text.contains('/') && is_of_program(text);
+        if !hides && !is_program && token.names_secret() {
             self.after = After::Secret;
             return false;
         }
@@ -474,6 +534,7 @@ impl Reader {
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
         if let Some(&(_, public, secret)) = PROGRAMS.iter().find(|it| it.0 == name) {
             match self.has_begun || is_doubtful {
+                true if self.program.1.contains(secret) => {}
                 true => self.program.1.push_str(secret),
                 false => self.program = (public, secret.to_owned()),
             }
@@ -528,7 +589,7 @@ impl Token<'_> {
     /// The last word of a chunk, where a sign behind it makes it a key of a secret.
     fn is_key(self) -> bool {
         let is_last = self.behind.trim_start_matches(QUOTES).is_empty();
-        is_last && behind_name(self.text) == After::Value
+        is_last && self.text.len() <= LONGEST_NAME && behind_name(self.text) == After::Value
     }
 
     /// `NAME=`, also behind a letter, as Java's `-D`.
@@ -613,7 +674,7 @@ fn is_name(text: &str) -> bool {
         let is_letters = is_of(u8::is_ascii_lowercase) || is_of(u8::is_ascii_uppercase);
         !letters.is_empty() && is_letters && word.len() - letters.len() <= 2
     };
-    text.len() <= 48 && text.trim_matches('_').split(['-', '.', '_']).all(is_word)
+    text.len() <= LONGEST_NAME && text.trim_matches('_').split(['-', '.', '_']).all(is_word)
 }
 
 fn is_variable(text: &str) -> bool {
@@ -634,14 +695,6 @@ fn count_quotes(text: &str, (quote, is_escaped): (char, bool)) -> usize {
     let mut before = text.split(quote);
     before.next_back();
     before.filter(|it| it.ends_with('\\') == is_escaped).count()
-}
-
-/// Where quotes or backslashes are, nobody knows where a secret ends.
-fn behind_secret(chunk: &str) -> After {
-    match chunk.contains(['"', '\'', '\\', '`']) {
-        true => After::Secret,
-        false => After::Anything,
-    }
 }
 
 fn behind_name(name: &str) -> After {
@@ -672,17 +725,22 @@ fn is_known_by_itself(text: &str) -> bool {
     is_letter || is_number(text) || is_known(text) || is_format(text) || is_file(text)
 }
 
-/// Words that are known, at most four of them joined; as they are, in capitals, or with one.
+/// Words that are known, at most four of them joined, also with a version; as they are, in capitals, or with one.
 fn is_known(text: &str) -> bool {
     let is_known = |word: &str| {
         let small = word.to_ascii_lowercase();
         let others = word.get(1..).unwrap_or_default();
         let is_of_case = small.get(1..) == Some(others) || word.to_ascii_uppercase() == word;
-        is_of_case && KNOWN.contains(small.as_str())
+        KNOWN.contains(word) || is_of_case && KNOWN.contains(small.as_str())
     };
     let text = text.trim_matches([':', '.', '+', '-', '%', '/', '_']);
-    let parts = || text.split(['-', '_', '.', ':', '/']);
-    is_known(text) || parts().count() <= 4 && parts().all(is_known)
+    let is_version =
+        |part: &&str| matches!(part.len(), 1 | 2) && part.bytes().all(|it| it.is_ascii_digit());
+    let parts = text.split(['-', '_', '.', ':', '/']);
+    let (numbers, words): (Vec<&str>, Vec<&str>) = parts.partition(is_version);
+    let is_tagged = text.starts_with(|c: char| c.is_ascii_alphabetic()) && numbers.len() <= 3;
+    let is_joined = numbers.is_empty() || is_tagged;
+    is_known(text) || is_joined && words.len() <= 4 && words.into_iter().all(is_known)
 }
 
 /// Short numbers, with a unit; ports and addresses of numbers; ranges.
@@ -729,6 +787,11 @@ fn is_path(text: &str) -> bool {
 /// The name of a file behind its folders.
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a program may be called by this path and take no secret.
+fn is_of_program(path: &str) -> bool {
+    is_path(path) && !file_name(path).contains("passw")
 }
 
 /// Names of files: by their ends, where they lie, or where they are known.

@@ -2,7 +2,7 @@
 
 use testkit::Random;
 
-use super::{script, words};
+use super::{flags, script, words};
 
 /// Ways in which commands are given secrets, a blank line between two; in each of them stands `SECRET`.
 const LOGINS: &str = r#"
@@ -101,6 +101,7 @@ pswd=SECRET
 PASSWORD=http://SECRET x
 x --password=http://SECRET/rabbit
 x --password 'rabbit; SECRET'
+x -p'rabbit; SECRET'
 x --password 'rabbit | --rate SECRET & http://SECRET'"#;
 
 /// Beginning and end of every secret, so that none is hidden by half.
@@ -203,6 +204,9 @@ fn ordinary_scripts_stay_readable() {
         "rabbitmqctl list_queues -p / name messages",
         "artemis perf client --url tcp://{host}:{port} --max-pending 100 queue://TEST_QUEUE",
         "nc -z 127.0.0.1 5672 && echo $((1 + 2)) $(date) `id`",
+        "docker run pivotalrabbitmq/perf-test:2.24.0 --rate 5; docker run rabbitmq:4.1-management",
+        "java -cp perf-test.jar com.rabbitmq.perf.PerfTest --queue orders",
+        "bellows producer /queues/orders; /opt/tokens/bin/bench 100; ./passthrough 5 rabbit",
         "+MMmcs 0 +sbwt none -kernel inet_dist_listen_min 25000",
     ] {
         assert_eq!(script(given), given);
@@ -331,6 +335,17 @@ fn what_is_not_known_is_hidden_in_words() {
             "./tool --mode fast orders --size=10k {url}",
             "./tool --mode fast *** --size=10k {url}",
         ),
+        ("mysql -p12;|34|rabbit 5", "mysql -p***;|*** 5"),
+        ("x --password=12;|34|rabbit 5", "x --password=***;|*** 5"),
+        ("x pass : 1234", "x pass : ***"),
+        ("env A=b perf-test -u orders", "env A=b perf-test -u orders"),
+        (
+            "sudo --user perf-test curl -d s3cret",
+            "sudo --user *** curl -d ***",
+        ),
+        ("./passthrough 5 orders", "./passthrough 5 ***"),
+        ("/opt/tokens/bin/bench 100", "/opt/tokens/bin/bench 100"),
+        ("smbpasswd 1234", "smbpasswd ***"),
         (
             "timeout 5s nice -n 5 mytool -ps3cret",
             "timeout 5s nice -n 5 mytool -p***",
@@ -354,6 +369,38 @@ fn what_is_not_known_is_hidden_in_words() {
         ),
     ] {
         assert_eq!(words(&split(given)).0, split(shown), "{given}");
+    }
+}
+
+/// A word each; `|` is a blank within.
+#[test]
+fn flags_of_virtual_machines_are_shown_but_for_secrets() {
+    let split = |line: &str| -> Vec<String> {
+        let words = line.split(' ');
+        words.map(|it| it.replace('|', " ")).collect()
+    };
+    for given in [
+        "+MBas aobf +sbt db +stbt ts +C multi_time_warp",
+        "-mnesia dump_log_write_threshold 5000 -proto_dist inet_tls -kernel net_ticktime 30",
+        "-Xmx4G -XX:+UseZGC -Dio.netty.leakDetection.level=paranoid -javaagent:/srv/x.jar=port=1",
+    ] {
+        assert_eq!(flags(&split(given)), split(given));
+    }
+    for (given, shown) in [
+        ("-setcookie s3cret +sbt db", "-setcookie *** +sbt db"),
+        ("-setcookie -s3cret s3cret +sbt", "-setcookie *** *** +sbt"),
+        (
+            "-rabbit default_pass <<\"s3cret\">> -kernel x",
+            "-rabbit default_pass *** -kernel x",
+        ),
+        ("-rabbit x [{default_pass,\"s3cret\"}]", "-rabbit x ***"),
+        ("-eval f(\"x\"),|g(s3cret).", "-eval f(\"x\"),|***"),
+        (
+            "-Djavax.net.ssl.keyStorePassword=1234 -Dx=amqp://u:s3cret@h",
+            "-Djavax.net.ssl.keyStorePassword=*** -Dx=amqp://u:***@h",
+        ),
+    ] {
+        assert_eq!(flags(&split(given)), split(shown), "{given}");
     }
 }
 
