@@ -471,8 +471,8 @@ impl Experiment {
         for (name, value) in &mut broker.env {
             *value = redact::variable(name, value);
         }
-        broker.erlang_args = redact::words(&broker.erlang_args);
-        broker.java_args = redact::words(&broker.java_args);
+        broker.erlang_args = redact::flags(&broker.erlang_args);
+        broker.java_args = redact::flags(&broker.java_args);
         for (key, value) in &mut broker.config {
             redact_config(key, value);
         }

@@ -8,7 +8,7 @@ mod command;
 
 use load::Endpoint;
 
-pub use command::words as words_and_secrets;
+pub use command::{flags, words as words_and_secrets};
 
 /// What stands where a secret stood.
 pub const BLOT: &str = "***";
@@ -18,10 +18,11 @@ const TABLES: [&str; 8] = [
 ];
 
 /// Parts of names whose values are secrets.
-const SECRET_NAMES: [&str; 10] = [
+const SECRET_NAMES: [&str; 11] = [
     "authorization",
     "pass",
     "pwd",
+    "pswd",
     "secret",
     "token",
     "cookie",
@@ -214,7 +215,13 @@ pub fn arguments(given: &str) -> String {
 pub fn variable(name: &str, value: &str) -> String {
     let known = KNOWN_VARIABLES.iter().any(|known| name.starts_with(known));
     let has_options = |it: &str| it.contains(char::is_whitespace) || it.starts_with(['-', '+']);
+    let is_of_emulator = name.ends_with("ERL_ARGS") || name.ends_with("ERL_FLAGS");
+    let is_plain = !value.contains(['"', '\'', '\\', '$', '`']);
     match known && !may_be_secret(name) {
+        true if is_plain && is_of_emulator => {
+            let all: Vec<String> = value.split(' ').map(str::to_owned).collect();
+            flags(&all).join(" ")
+        }
         true if has_options(value) => command::script(value),
         true => text(value),
         false => BLOT.to_owned(),
@@ -298,6 +305,7 @@ fn assigned(path: &str, given: &str) -> String {
         }
         ["broker", "config", key @ ..] if !key.is_empty() => value(&key.join("."), given),
         ["broker", "env", name] => variable(name, given),
+        ["broker", "erlang-args" | "java-args"] => listed(given, flags).unwrap_or_else(hidden),
         ["broker", key @ ..] if PUBLIC_BROKER_KEYS.contains(&key.join(".").as_str()) => {
             given.to_owned()
         }
@@ -311,7 +319,7 @@ fn assigned(path: &str, given: &str) -> String {
                 false => argument(&key.join("."), given),
             }
         }
-        ["load" | "prepare", .., "command"] => command_list(given).unwrap_or_else(hidden),
+        ["load" | "prepare", .., "command"] => listed(given, words).unwrap_or_else(hidden),
         ["load" | "prepare", ..] if is_table(given) && holds_others(given) => hidden(),
         // A whole table may hold a URL.
         _ if is_secret(path) || given.contains("url") => hidden(),
@@ -338,11 +346,11 @@ fn holds_others(given: &str) -> bool {
     given.contains("command") || ARGUMENTS.iter().any(|table| given.contains(table))
 }
 
-/// The words of a command as TOML; `None` where they cannot be read.
-fn command_list(given: &str) -> Option<String> {
-    let mut table = toml::from_str::<toml::Table>(&format!("command = {given}")).ok()?;
-    let all: Vec<String> = table.remove("command")?.try_into().ok()?;
-    let shown = words(&all);
+/// The words of a list as TOML, as they are shown; `None` where they cannot be read.
+fn listed(given: &str, show: impl Fn(&[String]) -> Vec<String>) -> Option<String> {
+    let mut table = toml::from_str::<toml::Table>(&format!("words = {given}")).ok()?;
+    let all: Vec<String> = table.remove("words")?.try_into().ok()?;
+    let shown = show(&all);
     let is_whole = shown == all;
     let listed = || toml::Value::from(shown).to_string();
     Some(if is_whole { given.to_owned() } else { listed() })
@@ -404,6 +412,8 @@ fn login(span: &str) -> String {
     };
     match word.split_once(':') {
         Some(_) if authority.split_once(':') == Some(EXAMPLE_ADDRESS) => span.to_owned(),
+        // A placeholder in a command, of which nothing is to be filled in.
+        Some(("{host}", port)) if port.starts_with("{port}") => span.to_owned(),
         Some((host, _)) if authority.split_once(':').is_some_and(port) => {
             format!("{host}:{BLOT}{next}")
         }
@@ -443,7 +453,9 @@ fn assignments(text: &str) -> String {
         let Some((key, value)) = part.split_once('=') else {
             return part.to_owned();
         };
-        if !(is_secret(key) || in_query && is_of_login(key)) {
+        // What is hidden already keeps what ends it.
+        let is_hidden = value.trim_end_matches(|c| "?& ,;\"']}".contains(c)) == BLOT;
+        if is_hidden || !(is_secret(key) || in_query && is_of_login(key)) {
             return part.to_owned();
         }
         let open = value.chars().next().filter(|c| matches!(c, '"' | '\''));

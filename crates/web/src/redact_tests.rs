@@ -323,6 +323,40 @@ fn what_is_in_quotes_behind_a_name_of_a_secret_is_hidden_to_their_end() {
 }
 
 #[test]
+fn commands_and_flags_of_an_experiment_stay_readable_when_they_are_hidden_twice() {
+    for (given, shown) in [
+        (
+            r#"load.0.command=["sleep","9","tcp://{host}:{port}","--max-pending","5"]"#,
+            r#"load.0.command=["sleep","9","tcp://{host}:{port}","--max-pending","5"]"#,
+        ),
+        (
+            r#"load.0.command=["./passthrough", "5", "--password=12", "--rate=5"]"#,
+            r#"load.0.command=["./passthrough", "5", "--password=***", "--rate=5"]"#,
+        ),
+        (
+            r#"broker.erlang-args=["+MBas", "aobf", "-setcookie", "x"]"#,
+            r#"broker.erlang-args=["+MBas", "aobf", "-setcookie", "***"]"#,
+        ),
+        (
+            r#"broker.java-args=["-Xmx4G", "-Dpass=12"]"#,
+            r#"broker.java-args=["-Xmx4G", "-Dpass=***"]"#,
+        ),
+    ] {
+        assert_eq!(assignment(given), shown);
+        assert_eq!(text(shown), shown);
+    }
+    let name = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS";
+    assert_eq!(
+        variable(name, "+sbt db -setcookie x"),
+        "+sbt db -setcookie ***"
+    );
+    assert_eq!(
+        variable(name, "+sbt db -setcookie 'x y'"),
+        "+sbt *** -setcookie '***'"
+    );
+}
+
+#[test]
 fn what_is_hidden_in_words_is_known_as_a_program_may_repeat_it() {
     for (given, secret) in [
         ("--password s3cret", "s3cret"),

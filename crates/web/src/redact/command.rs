@@ -1,28 +1,28 @@
 //! What is shown of a command: what is known to be harmless. All else is hidden.
 //!
-//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts them. No quote,
-//! no list and no text of several lines is followed to its end, so there is no grammar to get wrong: a token is shown where it is
-//! known by itself (words of shells and programs, names of options and variables, short numbers, files, addresses) and no name of a
-//! secret stands before it in its command. Where a chunk has one that is hidden, all from its first value to its last is, since a
-//! part of a secret may be harmless.
+//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts them. No
+//! list and no text of several lines is followed to its end, nor a quote but that of a secret, so there is no grammar to get wrong: a
+//! token is shown where it is known by itself (words of shells and programs, names of options and variables, short numbers, files,
+//! addresses) and no name of a secret stands before it in its command. Where a chunk has one that is hidden, all from its first value
+//! to its last is, since a part of a secret may be harmless.
 
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::{BLOT, UNITS, is_of_login, is_secret};
+use super::{BLOT, UNITS, is_credential, is_of_login, is_secret};
 
 /// Words that are no secrets: of shells, programs and brokers, and of what load generators say.
 static KNOWN: LazyLock<HashSet<&str>> =
     LazyLock::new(|| include_str!("known.txt").split_whitespace().collect());
 
 /// Names of options, and of what is assigned to, whose values are shown whatever the program.
-const PUBLIC: &str = "address-family arrival-rate body-size class-name clients compression concurrency connections consumers \
+const PUBLIC: &str = "address-family arrival-rate body-size class-name clients concurrency connections consumers \
     consume-from content-type delivery-mode destination destinations duration encoding environment exchange exchange-type executor \
     expiry format host hostname id interval iterations kind level locale log-level max-pending message-size mode name node nodes \
-    output output-format pattern phase port prefetch priority producers profile protocol publish-to publishers qos queue \
-    queue-name queue-pattern queue-type queues rate rates request retain routing-key scenario scheduler size stages stream \
-    stream-name subscribers target test threads topic topics ttl type unit vhost virtual-host workers workload";
+    output output-format pattern phase port prefetch priority producers protocol publish-to publishers qos queue \
+    queue-name queue-pattern queue-type queues rate rates request routing-key scenario scheduler size stages \
+    stream-name subscribers target threads topic topics ttl type unit vhost virtual-host workers workload";
 
 /// Programs, letters of their options whose values are public, and of those whose values are secrets, also where they are
 /// numbers.
@@ -72,12 +72,15 @@ const BEFORE: &str = "chrt command do elif else env exec if ionice nice nohup se
 const FLAGS: &str = "A B Bc Bd Bi JPperf K L P Q R S SDPcpu SDcpu SDio SP T W a c d fna fnl fnu hmbs hmqd hms hpds \
     pc sbt sbwt sbwtdcpu sbwtdio scl sfwi spp ssct stbt sub swct swt swtdcpu swtdio sws t zdbbl zdntgc";
 /// Where files lie whose names are shown.
-const FOLDERS: &str = "app bin data dev etc home lib mnt opt proc root run sbin srv sys tmp usr";
+const FOLDERS: &str =
+    "app bin data dev etc exchanges home lib mnt opt proc queues root run sbin srv sys tmp usr";
 /// Ends of names of files.
 const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlog html ini jar java jfr js json jsonl log lua mjs out \
     pcap pem php pl properties py rb rs sh sql svg tar tgz toml ts tsv txt xml yaml yml zip";
 /// What stands for the broker's address.
 const ADDRESS_PARTS: &str = "url host port";
+/// Letters that a name has at most.
+const LONGEST_NAME: usize = 48;
 const QUOTES: [char; 2] = ['"', '\''];
 
 /// What stands behind a name.
@@ -108,9 +111,17 @@ struct Token<'a> {
 struct Reader {
     after: After,
     /// Letters of public options of the program, and of secret ones.
-    program: (&'static str, &'static str),
+    program: (&'static str, String),
     /// The command has begun.
     has_begun: bool,
+    /// What comes may be an option's value.
+    is_doubtful: bool,
+    /// The word is one of an option, which no shell takes apart.
+    is_option: bool,
+    /// What stood last is a key of a secret, where a sign follows.
+    was_key: bool,
+    /// The quote that a secret began with, whether a backslash stood before it.
+    quote: Option<(char, bool)>,
     /// It is one that prints its words, and what is hidden of such: no secret of the script, unless it hands that on.
     prints: bool,
     printed: Vec<String>,
@@ -129,6 +140,36 @@ pub fn words(words: &[String]) -> (Vec<String>, Vec<String>) {
     reader.hidden.sort();
     reader.hidden.dedup();
     (shown, reader.hidden)
+}
+
+/// Flags of a virtual machine, of which all is shown but what stands behind a name of a secret.
+pub fn flags(words: &[String]) -> Vec<String> {
+    // A value may begin as a flag does where it stands directly behind a name.
+    let (mut is_behind, mut is_first) = (false, false);
+    let one = |word: &String| {
+        let is_flag = word.starts_with(['-', '+']) && !is_first;
+        is_behind &= !is_flag;
+        is_first = false;
+        if is_behind || is_credential(word) {
+            return BLOT.to_owned();
+        }
+        if word.contains(char::is_whitespace) {
+            return script(word);
+        }
+        if let Some((name, _)) = word.split_once('=').filter(|it| is_of_login(it.0)) {
+            return format!("{name}={BLOT}");
+        }
+        if !is_secret(word) {
+            return super::text(word);
+        }
+        (is_behind, is_first) = (true, true);
+        if is_path(word) {
+            word.clone()
+        } else {
+            BLOT.to_owned()
+        }
+    };
+    words.iter().map(one).collect()
 }
 
 /// A text that may hold commands or options, without secrets.
@@ -160,13 +201,16 @@ impl Reader {
             self.hide(word, true);
             return BLOT.to_owned();
         }
-        let is_text = word.contains(char::is_whitespace);
+        // An option with its value is no script: what is secret of it goes on to its end.
+        self.is_option = word.starts_with('-');
+        let is_text = word.contains(char::is_whitespace) && !self.is_option;
         if is_text {
             self.between("\n");
         }
         let known = self.hidden.len();
         self.is_told = false;
         let shown = self.text(word);
+        (self.quote, self.is_option) = (None, false);
         if is_secret || self.is_told {
             self.end_secret();
         }
@@ -175,6 +219,9 @@ impl Reader {
             self.printed.clear();
         }
         if is_program {
+            if is_of_program(word) {
+                self.after = After::Anything;
+            }
             self.hidden.truncate(known);
             return word.to_owned();
         }
@@ -192,7 +239,14 @@ impl Reader {
             if !(out.ends_with('\\') && blank.starts_with('\n')) {
                 self.between(blank);
             }
+            let is_sign = self.was_key && chunk.starts_with([':', '=']);
+            self.was_key = false;
+            if is_sign {
+                self.after = After::Secret;
+            }
+            let was_open = self.quote.is_some();
             let shown = self.chunk(chunk);
+            self.close_quote(chunk, was_open);
             let behind = shown
                 .strip_prefix(BLOT)
                 .filter(|_| out.ends_with(BLOT) && !blank.contains('\n'));
@@ -220,7 +274,9 @@ impl Reader {
                 behind: chunk.get(range.end..).unwrap_or_default(),
             };
             at = range.end;
+            self.was_key = token.is_key();
             if values.is_none() {
+                self.open_quote(token.before, chunk.get(range.start..).unwrap_or_default());
                 if let Some(length) = self.name(token) {
                     at = range.start + length;
                     continue;
@@ -230,7 +286,7 @@ impl Reader {
                     self.after = After::Anything;
                 }
             }
-            let is_told = self.is_secret();
+            let is_told = self.is_secret() && token.text != ":";
             let is_hidden = !self.is_harmless(token);
             if is_told && is_hidden {
                 self.hide(token.text, true);
@@ -242,8 +298,7 @@ impl Reader {
         self.is_told |= is_sure;
         self.after = match self.after {
             After::Public if values.is_some() => After::Anything,
-            After::Value if is_sure && chunk.contains(['"', '\'', '\\', '`']) => After::Secret,
-            After::Value if is_sure => After::Anything,
+            After::Value if is_sure => self.behind_secret(chunk),
             after => after,
         };
         let rest = chunk.get(at..).unwrap_or_default();
@@ -278,11 +333,23 @@ impl Reader {
         let end = trimmed.len() + usize::from(is_open && trimmed.len() < rest.len());
         let (url, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
         let before = self.chunk(before);
+        self.open_quote(chunk.get(..start).unwrap_or_default(), rest);
         self.is_told |= self.is_secret();
-        if self.after == After::Public {
-            self.after = After::Anything;
+        let (_, place) = url.split_once("://").unwrap_or_default();
+        let is_secret = match self.after {
+            After::Secret => self.quote.is_some() || !place.starts_with("{host}"),
+            _ => self.is_secret(),
+        };
+        self.after = match self.after {
+            After::Public => After::Anything,
+            After::Value => self.behind_secret(chunk),
+            after => after,
+        };
+        let shown = address(url).filter(|_| !is_secret);
+        let shown = shown.unwrap_or_else(|| BLOT.to_owned());
+        if is_secret {
+            self.hide(url, true);
         }
-        let shown = address(url).unwrap_or_else(|| BLOT.to_owned());
         if shown != url {
             let (_, rest) = url.split_once("://").unwrap_or(("", url));
             let login = rest.rsplit_once('@').map(|it| it.0);
@@ -306,9 +373,9 @@ impl Reader {
             self.hidden.append(&mut self.printed);
             self.prints = false;
         }
-        if ends {
-            (self.after, self.program) = (After::Anything, ("", ""));
-            (self.has_begun, self.prints) = (false, false);
+        if ends && self.quote.is_none() {
+            (self.after, self.program) = (After::Anything, ("", String::new()));
+            (self.has_begun, self.is_doubtful, self.prints) = (false, false, false);
         }
         // A text for the program's input.
         if gap.contains("<<<") {
@@ -316,8 +383,38 @@ impl Reader {
         }
     }
 
+    /// Notes the quote that a secret begins with, unless it ends in the same chunk: what is parted within is all of it.
+    fn open_quote(&mut self, before: &str, rest: &str) {
+        if self.is_option && self.is_secret() {
+            self.quote = Some(('\0', false));
+        }
+        let of_quote = before.get(before.trim_end_matches(|c| !is_of_token(c)).len()..);
+        let open = of_quote.and_then(|it| it.rfind(QUOTES).map(|at| it.split_at(at)));
+        let Some((before, open)) = open.filter(|_| self.quote.is_none() && self.is_secret()) else {
+            return;
+        };
+        let quote = open.chars().next().map(|it| (it, before.ends_with('\\')));
+        self.quote = quote.filter(|it| count_quotes(rest, *it) % 2 == 0);
+    }
+
+    /// Ends what an open quote holds where it closes.
+    fn close_quote(&mut self, chunk: &str, was_open: bool) {
+        let closes = |it: &(char, bool)| was_open && count_quotes(chunk, *it) % 2 == 1;
+        if let Some((quote, _)) = self.quote.take_if(|it| closes(it)) {
+            self.between(chunk.rsplit(quote).next().unwrap_or_default());
+        }
+    }
+
     fn is_secret(&self) -> bool {
         matches!(self.after, After::Value | After::Secret | After::Secrets)
+    }
+
+    /// Where quotes or backslashes are, nobody knows where a secret ends.
+    fn behind_secret(&self, chunk: &str) -> After {
+        match self.quote.is_some() || chunk.contains(['"', '\'', '\\', '`']) {
+            true => After::Secret,
+            false => After::Anything,
+        }
     }
 
     fn end_secret(&mut self) {
@@ -332,11 +429,15 @@ impl Reader {
             self.note_variable(token.text);
             return Some(token.text.len());
         }
-        if self.after == After::Secrets {
+        if self.after == After::Secrets || self.quote.is_some() {
             return None;
         }
-        if token.is_assigned_to() {
+        // What is joined to an option that may be a password's is none of a variable.
+        let joined = token.joined_to();
+        let may_assign = joined.is_none_or(|it| !self.is_secret() && !DOUBTFUL.contains(it));
+        if may_assign && token.is_assigned_to() {
             self.after = behind_name(token.text);
+            self.is_doubtful = true;
             return Some(token.text.len());
         }
         self.option(token)
@@ -344,6 +445,7 @@ impl Reader {
 
     fn option(&mut self, token: Token<'_>) -> Option<usize> {
         let text = token.text;
+        self.is_doubtful |= text.starts_with('-');
         if let Some(name) = text.strip_prefix("--") {
             let is_word = !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphabetic());
             self.after = (is_word || is_name(name)).then(|| behind_name(name))?;
@@ -360,22 +462,45 @@ impl Reader {
             return Some(text.len());
         }
         if has(DASHED, name) {
+            if name == "jar" {
+                (self.has_begun, self.is_doubtful) = (false, false);
+            }
             self.after = behind_name(name);
             return Some(text.len());
         }
+        self.letters(token, name)
+    }
+
+    /// An option of a letter, or of a group of some, of which the last may have a value.
+    fn letters(&mut self, token: Token<'_>, name: &str) -> Option<usize> {
         let letter = name.chars().next().filter(char::is_ascii_alphabetic)?;
         let joined = name.get(1..).unwrap_or_default();
-        self.after = match self.program {
-            (_, secret) if secret.contains(letter) => After::Value,
-            (public, _) if public.contains(letter) => After::Public,
+        let (public, secret) = &self.program;
+        let letters = name.split(|c: char| !c.is_ascii_alphabetic()).next();
+        let mut group = letters.unwrap_or_default().chars().take(4);
+        let last = group.find(|it| public.contains(*it) || secret.contains(*it));
+        let is_last =
+            last.is_some_and(|it| name.len() <= 4 && name.find(it) == Some(name.len() - 1));
+        self.after = match last {
+            Some(last) if secret.contains(last) => After::Value,
+            Some(last) if last == letter => After::Public,
             _ => After::Anything,
         };
+        let is_quoted =
+            token.behind.starts_with(QUOTES) && token.behind.contains(char::is_alphanumeric);
+        if is_quoted && joined.is_empty() && DOUBTFUL.contains(letter) {
+            self.after = After::Value;
+        }
+        let is_free = self.after == After::Anything && !DOUBTFUL.contains(letter);
+        if is_free && token.behind.starts_with('=') && is_name(joined) {
+            return Some(2);
+        }
         let is_letters = joined.len() <= 3 && joined.bytes().all(|it| it.is_ascii_alphabetic());
-        let is_known =
-            !DOUBTFUL.contains(letter) && (is_known_by_itself(joined) || is_of_java(name));
-        let is_shown =
-            joined.is_empty() || self.after == After::Anything && (is_letters || is_known);
-        Some(if is_shown { text.len() } else { 2 })
+        let is_known = is_free && (is_known_by_itself(joined) || is_of_java(name));
+        let is_shown = joined.is_empty()
+            || is_last && self.is_secret()
+            || self.after == After::Anything && (is_letters || is_known);
+        Some(if is_shown { token.text.len() } else { 2 })
     }
 
     /// Whether a value may be shown.
@@ -394,17 +519,30 @@ impl Reader {
             self.after = After::Secrets;
             return !hides;
         }
-        if !hides && token.names_secret() {
+        let is_program = !self.has_begun && text.contains('/') && is_of_program(text);
+        if !hides && !is_program && token.names_secret() {
             self.after = After::Secret;
             return false;
         }
-        let name = file_name(text).trim_end_matches(".jar");
-        if let Some(&(_, public, secret)) = PROGRAMS.iter().find(|it| it.0 == name) {
-            self.program = (public, secret);
-        }
-        self.prints |= !self.has_begun && matches!(text, "echo" | "printf");
-        self.has_begun = !has(BEFORE, text);
+        self.begin(text);
         !hides && (self.after == After::Public || !token.is_within() && is_known_by_itself(text))
+    }
+
+    /// Notes the program where a command begins. Elsewhere a word may be called like one, or start it: then its secrets count, too.
+    fn begin(&mut self, word: &str) {
+        let name = file_name(word).trim_end_matches(".jar");
+        let is_doubtful = std::mem::take(&mut self.is_doubtful);
+        if let Some(&(_, public, secret)) = PROGRAMS.iter().find(|it| it.0 == name) {
+            match self.has_begun || is_doubtful {
+                true if self.program.1.contains(secret) => {}
+                true => self.program.1.push_str(secret),
+                false => self.program = (public, secret.to_owned()),
+            }
+        }
+        if !self.has_begun {
+            self.prints |= matches!(word, "echo" | "printf");
+            self.has_begun = !(is_doubtful || has(BEFORE, word) || is_number(word));
+        }
     }
 
     /// Notes a variable that may hold a secret: what stands beside it may be another one.
@@ -439,10 +577,29 @@ impl Token<'_> {
         is_place || is_behind_dollar(self.before) && is_variable(self.text) && !is_literal
     }
 
-    /// `NAME=`, also behind Java's `-D`.
+    /// The letter of an option that stands before it, without a blank.
+    fn joined_to(self) -> Option<char> {
+        let letter = self.before.chars().next_back()?;
+        let before = self
+            .before
+            .strip_suffix(|c: char| c.is_ascii_alphabetic())?;
+        before.ends_with('-').then_some(letter)
+    }
+
+    /// The last word of a chunk, where a sign behind it makes it a key of a secret.
+    fn is_key(self) -> bool {
+        let is_last = self.behind.trim_start_matches(QUOTES).is_empty();
+        is_last && self.text.len() <= LONGEST_NAME && behind_name(self.text) == After::Value
+    }
+
+    /// `NAME=`, also behind a letter, as Java's `-D`.
     fn is_assigned_to(self) -> bool {
-        let is_of_java = self.before.ends_with("-D") && is_path(self.text);
-        let begins = !self.before.ends_with(is_of_token) && is_name(self.text) || is_of_java;
+        let is_joined = match self.joined_to() {
+            Some('D') => is_path(self.text),
+            Some(_) => is_name(self.text),
+            None => false,
+        };
+        let begins = !self.before.ends_with(is_of_token) && is_name(self.text) || is_joined;
         // A secret may end with the sign.
         let is_sure = self.behind.len() > 1
             || KNOWN.contains(self.text)
@@ -453,19 +610,20 @@ impl Token<'_> {
 
     /// A word, or a key, that speaks of a secret.
     fn names_secret(self) -> bool {
-        let is_key = self
-            .behind
-            .trim_start_matches(QUOTES)
-            .starts_with([':', '=']);
-        speaks_of_secrets(self.text) || is_key && is_secret(self.text)
+        let behind = self.behind.trim_start_matches(QUOTES);
+        let is_key = behind.starts_with([':', '=']);
+        let key = self
+            .text
+            .strip_suffix(':')
+            .or_else(|| is_key.then_some(self.text));
+        speaks_of_secrets(self.text) || key.is_some_and(|it| behind_name(it) == After::Value)
     }
 
     /// Whether it is only a part: of an option's value that is joined to it, or of a letter that is written as a number.
     fn is_within(self) -> bool {
-        let before = self.before.strip_suffix(|c: char| c.is_ascii_alphabetic());
         let is_number =
             self.before.ends_with('\\') && self.text.starts_with(|c: char| c.is_ascii_digit());
-        before.is_some_and(|it| it.ends_with('-')) || is_number && self.text != "033"
+        self.joined_to().is_some() || is_number && self.text != "033"
     }
 }
 
@@ -516,7 +674,7 @@ fn is_name(text: &str) -> bool {
         let is_letters = is_of(u8::is_ascii_lowercase) || is_of(u8::is_ascii_uppercase);
         !letters.is_empty() && is_letters && word.len() - letters.len() <= 2
     };
-    text.len() <= 48 && text.trim_matches('_').split(['-', '.', '_']).all(is_word)
+    text.len() <= LONGEST_NAME && text.trim_matches('_').split(['-', '.', '_']).all(is_word)
 }
 
 fn is_variable(text: &str) -> bool {
@@ -530,6 +688,13 @@ fn is_reference(word: &str) -> bool {
         .or_else(|| inner("${"))
         .is_some_and(is_variable)
         || inner("{").is_some_and(|it| has(ADDRESS_PARTS, it))
+}
+
+/// Quotes in a text, of those with a backslash before them or without.
+fn count_quotes(text: &str, (quote, is_escaped): (char, bool)) -> usize {
+    let mut before = text.split(quote);
+    before.next_back();
+    before.filter(|it| it.ends_with('\\') == is_escaped).count()
 }
 
 fn behind_name(name: &str) -> After {
@@ -560,17 +725,22 @@ fn is_known_by_itself(text: &str) -> bool {
     is_letter || is_number(text) || is_known(text) || is_format(text) || is_file(text)
 }
 
-/// Words that are known, at most four of them joined; as they are, in capitals, or with one.
+/// Words that are known, at most four of them joined, also with a version; as they are, in capitals, or with one.
 fn is_known(text: &str) -> bool {
     let is_known = |word: &str| {
         let small = word.to_ascii_lowercase();
         let others = word.get(1..).unwrap_or_default();
         let is_of_case = small.get(1..) == Some(others) || word.to_ascii_uppercase() == word;
-        is_of_case && KNOWN.contains(small.as_str())
+        KNOWN.contains(word) || is_of_case && KNOWN.contains(small.as_str())
     };
     let text = text.trim_matches([':', '.', '+', '-', '%', '/', '_']);
-    let parts = || text.split(['-', '_', '.', ':', '/']);
-    is_known(text) || parts().count() <= 4 && parts().all(is_known)
+    let is_version =
+        |part: &&str| matches!(part.len(), 1 | 2) && part.bytes().all(|it| it.is_ascii_digit());
+    let parts = text.split(['-', '_', '.', ':', '/']);
+    let (numbers, words): (Vec<&str>, Vec<&str>) = parts.partition(is_version);
+    let is_tagged = text.starts_with(|c: char| c.is_ascii_alphabetic()) && numbers.len() <= 3;
+    let is_joined = numbers.is_empty() || is_tagged;
+    is_known(text) || is_joined && words.len() <= 4 && words.into_iter().all(is_known)
 }
 
 /// Short numbers, with a unit; ports and addresses of numbers; ranges.
@@ -617,6 +787,11 @@ fn is_path(text: &str) -> bool {
 /// The name of a file behind its folders.
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a program may be called by this path and take no secret.
+fn is_of_program(path: &str) -> bool {
+    is_path(path) && !file_name(path).contains("passw")
 }
 
 /// Names of files: by their ends, where they lie, or where they are known.

@@ -2,7 +2,7 @@
 
 use testkit::Random;
 
-use super::{script, words};
+use super::{flags, script, words};
 
 /// Ways in which commands are given secrets, a blank line between two; in each of them stands `SECRET`.
 const LOGINS: &str = r#"
@@ -79,6 +79,31 @@ E
 
 kinit me@R <<<SECRET <<< 'SECRET'"#;
 
+/// Ways in which a secret follows its name, a line each; it is hidden there also where it is a number or a known word.
+const TOLD: &str = r#"curl -sku SECRET h
+curl -A perf-test -u SECRET h
+curl -fsSu rabbit:SECRET h
+mosquitto_pub -h {host} -t perf-test -P SECRET
+mosquitto_pub -t curl -rP SECRET
+redis-cli -n perf-test -a SECRET
+sudo -u perf-test mysql -p SECRET
+sudo -E mysql -p SECRET
+docker exec x mysql -p SECRET
+zip -rP SECRET x
+unzip -qP SECRET x
+sshpass -vp SECRET ssh
+docker run -eRABBITMQ_DEFAULT_PASS=SECRET rabbitmq
+java -Dpass=SECRET -DPASS=SECRET -jar perf-test.jar
+x {"pass" : SECRET}
+x {"otp": SECRET, "pass" :SECRET}
+pass = SECRET
+pswd=SECRET
+PASSWORD=http://SECRET x
+x --password=http://SECRET/rabbit
+x --password 'rabbit; SECRET'
+x -p'rabbit; SECRET'
+x --password 'rabbit | --rate SECRET & http://SECRET'"#;
+
 /// Beginning and end of every secret, so that none is hidden by half.
 const ENDS: [&str; 2] = ["s3cret", "z9tail"];
 
@@ -139,6 +164,27 @@ fn secrets_survive_in_no_command_whatever_stands_around_them() {
 }
 
 #[test]
+fn known_words_and_numbers_are_hidden_behind_the_name_of_a_secret() {
+    let told: Vec<&str> = TOLD.lines().collect();
+    for seed in 0..4_000 {
+        let mut random = Random::new(seed);
+        let login = random.of(&told).replace("SECRET", "90817263");
+        let depth = random.below(3);
+        // What stands in other quotes is in none of its own there.
+        let command = match login.contains('\'') {
+            true => format!("set -e; {login}; seq 3"),
+            false => within(&login, depth, &mut random),
+        };
+        let list = ["sh", "-c", &command].map(str::to_owned);
+        let shown = words(&list).0.join(" ") + &script(&command);
+        assert!(
+            !shown.contains("90817263"),
+            "seed {seed}: {command:?}\n{shown}"
+        );
+    }
+}
+
+#[test]
 fn ordinary_scripts_stay_readable() {
     for given in [
         "for pass in 1 2 3; do echo \"pass $pass\"; done",
@@ -158,6 +204,9 @@ fn ordinary_scripts_stay_readable() {
         "rabbitmqctl list_queues -p / name messages",
         "artemis perf client --url tcp://{host}:{port} --max-pending 100 queue://TEST_QUEUE",
         "nc -z 127.0.0.1 5672 && echo $((1 + 2)) $(date) `id`",
+        "docker run pivotalrabbitmq/perf-test:2.24.0 --rate 5; docker run rabbitmq:4.1-management",
+        "java -cp perf-test.jar com.rabbitmq.perf.PerfTest --queue orders",
+        "bellows producer /queues/orders; /opt/tokens/bin/bench 100; ./passthrough 5 rabbit",
         "+MMmcs 0 +sbwt none -kernel inet_dist_listen_min 25000",
     ] {
         assert_eq!(script(given), given);
@@ -211,6 +260,59 @@ fn what_is_not_known_is_hidden_in_scripts() {
         // A secret may have a harmless part.
         ("x 12;s3;true;4", "x ***"),
         ("x 1234567890", "x ***"),
+        // A value that is called like a program.
+        (
+            "curl -A perf-test -d s3cret http://h",
+            "curl -A perf-test -d *** http://h",
+        ),
+        (
+            "openssl enc -aes256 -in perf-test -k Tr0ub4dor",
+            "openssl *** -a*** -in perf-test -k ***",
+        ),
+        (
+            "mosquitto_pub -h {host} -t perf-test -u s3cret -P 1234",
+            "mosquitto_pub -h {host} -t perf-test -u *** -P ***",
+        ),
+        (
+            "redis-cli -n perf-test -a 1234",
+            "redis-cli -n perf-test -a ***",
+        ),
+        (
+            "sudo -u perf-test curl -d s3cret",
+            "sudo -u perf-test curl -d ***",
+        ),
+        ("sudo -E mysql -p 1234; x", "sudo -E mysql -p ***; x"),
+        // Bundles, joined assignments, blanks before signs.
+        ("curl -sku rabbit:rabbit h", "curl -sku *** h"),
+        (
+            "zip -rP 1234 x; unzip -qP1234",
+            "zip -rP *** x; unzip -q***",
+        ),
+        ("sshpass -vp 1234 ssh", "sshpass -vp *** ssh"),
+        (
+            "docker run -eRABBITMQ_DEFAULT_PASS=1234 rabbitmq",
+            "docker run -eRABBITMQ_DEFAULT_PASS=*** rabbitmq",
+        ),
+        ("java -Dpass=1234 -DPASS=1234", "java -Dpass=*** -DPASS=***"),
+        ("pass = 1234", "pass = ***"),
+        ("x {\"pass\" : 1234}", "x {\"pass\" : ***}"),
+        ("pswd=1234 x", "pswd=*** x"),
+        ("x {\"otp\": 1234", "x {\"***"),
+        // Addresses and open quotes behind a name of a secret.
+        ("PASSWORD=http://hunter x", "PASSWORD=*** x"),
+        ("x --password=http://hunter2 5", "x --password=*** 5"),
+        (
+            "TOKEN_URL=https://idp.example.com/login k6 run load.js",
+            "TOKEN_URL=*** k6 run load.js",
+        ),
+        (
+            "x --password 'a; 1234 --rabbit'; seq 3",
+            "x --password '***; ***'; seq 3",
+        ),
+        (
+            "x --stream 1234 --stream s3cret",
+            "x --stream 1234 --stream ***",
+        ),
         ("x '$word' \"\\$word\" $word", "x '$***' \"\\$***\" $word"),
         (
             "x sesame= +sesame --host me:sesame",
@@ -233,6 +335,17 @@ fn what_is_not_known_is_hidden_in_words() {
             "./tool --mode fast orders --size=10k {url}",
             "./tool --mode fast *** --size=10k {url}",
         ),
+        ("mysql -p12;|34|rabbit 5", "mysql -p***;|*** 5"),
+        ("x --password=12;|34|rabbit 5", "x --password=***;|*** 5"),
+        ("x pass : 1234", "x pass : ***"),
+        ("env A=b perf-test -u orders", "env A=b perf-test -u orders"),
+        (
+            "sudo --user perf-test curl -d s3cret",
+            "sudo --user *** curl -d ***",
+        ),
+        ("./passthrough 5 orders", "./passthrough 5 ***"),
+        ("/opt/tokens/bin/bench 100", "/opt/tokens/bin/bench 100"),
+        ("smbpasswd 1234", "smbpasswd ***"),
         (
             "timeout 5s nice -n 5 mytool -ps3cret",
             "timeout 5s nice -n 5 mytool -p***",
@@ -256,6 +369,38 @@ fn what_is_not_known_is_hidden_in_words() {
         ),
     ] {
         assert_eq!(words(&split(given)).0, split(shown), "{given}");
+    }
+}
+
+/// A word each; `|` is a blank within.
+#[test]
+fn flags_of_virtual_machines_are_shown_but_for_secrets() {
+    let split = |line: &str| -> Vec<String> {
+        let words = line.split(' ');
+        words.map(|it| it.replace('|', " ")).collect()
+    };
+    for given in [
+        "+MBas aobf +sbt db +stbt ts +C multi_time_warp",
+        "-mnesia dump_log_write_threshold 5000 -proto_dist inet_tls -kernel net_ticktime 30",
+        "-Xmx4G -XX:+UseZGC -Dio.netty.leakDetection.level=paranoid -javaagent:/srv/x.jar=port=1",
+    ] {
+        assert_eq!(flags(&split(given)), split(given));
+    }
+    for (given, shown) in [
+        ("-setcookie s3cret +sbt db", "-setcookie *** +sbt db"),
+        ("-setcookie -s3cret s3cret +sbt", "-setcookie *** *** +sbt"),
+        (
+            "-rabbit default_pass <<\"s3cret\">> -kernel x",
+            "-rabbit default_pass *** -kernel x",
+        ),
+        ("-rabbit x [{default_pass,\"s3cret\"}]", "-rabbit x ***"),
+        ("-eval f(\"x\"),|g(s3cret).", "-eval f(\"x\"),|***"),
+        (
+            "-Djavax.net.ssl.keyStorePassword=1234 -Dx=amqp://u:s3cret@h",
+            "-Djavax.net.ssl.keyStorePassword=*** -Dx=amqp://u:***@h",
+        ),
+    ] {
+        assert_eq!(flags(&split(given)), split(shown), "{given}");
     }
 }
 
