@@ -228,7 +228,7 @@ impl AbArgs {
             return PairedFolder::create(runs_dir, matrix, fresh);
         };
         let dir = find::stopped_folder(named, runs_dir, FolderKind::Pairs)?;
-        let mut stopped = PairedFolder::go_on(&dir)?;
+        let mut stopped = PairedFolder::go_on(&dir, self.until_decided)?;
         let pairs = stopped.matrix.pairs;
         // So few have decided nothing, whatever they showed.
         let asked = self.pairs.filter(|asked| *asked != pairs);
