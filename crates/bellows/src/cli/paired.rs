@@ -153,7 +153,7 @@ impl PairedFolder {
             let (comparison, why_not) = match decided {
                 Ok(mut comparison) => {
                     any = true;
-                    comparison.is_aa = cell.runs.a == cell.runs.b;
+                    comparison.is_aa = cell.runs.is_aa();
                     cell.compare_functions(&mut comparison, &runs.counted);
                     (Some(comparison), None)
                 }
