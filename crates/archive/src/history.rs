@@ -34,6 +34,8 @@ pub struct History {
     pub figures: Vec<HistoryFigure>,
     /// Further figures, which were not looked at.
     pub figures_left_out: usize,
+    /// What was not compared of the runs that count, a sentence each.
+    pub remarks: Vec<String>,
 }
 
 impl History {

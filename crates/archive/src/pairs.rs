@@ -60,6 +60,9 @@ pub struct PairedRuns {
     pub a: serde_json::Value,
     /// The same of side B.
     pub b: serde_json::Value,
+    /// Whether the sides differ in what `a` and `b` hide (`***`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
     /// The runs that were made, in the order of time.
     pub runs: Vec<PairedRun>,
 }
@@ -134,6 +137,12 @@ impl PairedRuns {
             return Err(damaged(format!("{:?} is no run's name", run.id)));
         }
         Ok(read)
+    }
+
+    /// Whether both sides are the same.
+    #[must_use]
+    pub fn is_aa(&self) -> bool {
+        self.a == self.b && !self.hidden
     }
 
     /// Whether something else than its own side spoiled or disturbed a run of a pair.

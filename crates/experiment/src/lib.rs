@@ -35,6 +35,7 @@ use std::path::PathBuf;
 use load::{Allocation, Argument, Auth, StopCondition};
 use measure::Length;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
@@ -432,12 +433,22 @@ impl Experiment {
 
     /// The experiment as data for the archive: resolved, and without secrets.
     #[must_use]
-    pub fn to_json(&self) -> serde_json::Value {
-        let mut public = self.without_secrets();
-        for load in &mut public.load {
+    pub fn to_json(&self) -> Value {
+        self.without_secrets().resolved()
+    }
+
+    fn resolved(mut self) -> Value {
+        for load in &mut self.load {
             load.max_pending = Some(load.in_flight_window());
         }
-        serde_json::to_value(public).unwrap_or(serde_json::Value::Null)
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// Whether two experiments differ in what [`Self::to_json`] hides.
+    #[must_use]
+    pub fn differs_in_hidden(&self, other: &Self) -> bool {
+        let both = [self, other].map(|it| (it.clone().resolved(), it.to_json()));
+        differ_in_hidden(both.each_ref().map(|(all, shown)| (all, shown)))
     }
 
     /// The experiment as TOML, resolved, and without secrets.
@@ -491,6 +502,27 @@ impl Experiment {
             redact_arguments(&mut load.consumers.amqp091.arguments);
         }
         public
+    }
+}
+
+/// Whether two values, each with how it is shown, differ where that hides what they differ in.
+fn differ_in_hidden([a, b]: [(&Value, &Value); 2]) -> bool {
+    match (a.0, b.0) {
+        (Value::Object(of_a), Value::Object(of_b)) => of_a.keys().chain(of_b.keys()).any(|key| {
+            let at = |it: &'_ Value| it.get(key).cloned().unwrap_or_default();
+            let [a, b] = [a, b].map(|(all, shown)| (at(all), at(shown)));
+            differ_in_hidden([(&a.0, &a.1), (&b.0, &b.1)])
+        }),
+        (Value::Array(of_a), Value::Array(of_b)) if of_a.len() == of_b.len() => (0..of_a.len())
+            .any(|index| {
+                let at = |it: &'_ Value| it.get(index).cloned().unwrap_or_default();
+                let [a, b] = [a, b].map(|(all, shown)| (at(all), at(shown)));
+                differ_in_hidden([(&a.0, &a.1), (&b.0, &b.1)])
+            }),
+        (of_a, of_b) => {
+            let hides = |shown: &Value| shown.to_string().contains(web::redact::BLOT);
+            of_a != of_b && (a.1 == b.1 || hides(a.1) || hides(b.1))
+        }
     }
 }
 

@@ -453,6 +453,21 @@ fn secrets_in_headers_and_arguments_are_in_no_archive() {
 }
 
 #[test]
+fn what_differs_in_hidden_words_is_known_before_they_are_hidden() {
+    let of = |password: &str, rate: u32| {
+        let text = format!(
+            "name = \"x\"\n[broker]\nkind = \"embedded\"\n[[load]]\nrate = {rate}\n\
+             [[load]]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", \"sleep 9\", \"--password\", \"{password}\"]\n"
+        );
+        Experiment::from_toml(&text, "x.toml").unwrap()
+    };
+    let one = of("one", 5);
+    assert_eq!(one.to_json(), of("two", 5).to_json());
+    assert!(one.differs_in_hidden(&of("two", 5)) && one.differs_in_hidden(&of("two", 6)));
+    assert!(!one.differs_in_hidden(&of("one", 5)) && !one.differs_in_hidden(&of("one", 6)));
+}
+
+#[test]
 fn where_every_load_has_its_own_broker_the_first_is_watched() {
     let port = |loads: &str| {
         let text = format!("name = \"x\"\n[broker]\nkind = \"attach\"\n{loads}");

@@ -18,8 +18,9 @@ const MAY_DIFFER: [&str; 5] = ["broker", "name", "description", "require", "note
 /// Reasons that are named, at most.
 const MOST_REASONS: usize = 20;
 
-/// What a comparison cannot tell of commands.
-const HIDDEN_WORDS: &str = "words of the load's command that are hidden (***) were not compared";
+/// What nobody can tell of runs that hide words.
+const HIDDEN_WORDS: &str =
+    "words of the load and the broker that are hidden (***) were not compared";
 
 /// Characters of a value that differs that are shown.
 const MOST_SHOWN: usize = 100;
@@ -122,13 +123,7 @@ pub(crate) fn gather(
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).collect(),
-        remarks: a
-            .iter()
-            .chain(b)
-            .any(hides_words)
-            .then(|| HIDDEN_WORDS.to_owned())
-            .into_iter()
-            .collect(),
+        remarks: hidden_words(a.iter().chain(b)).into_iter().collect(),
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
@@ -343,16 +338,17 @@ pub(crate) fn load_of(record: &RunRecord) -> String {
     load.to_string()
 }
 
-/// Whether words of a program that is the load are hidden.
-fn hides_words(record: &RunRecord) -> bool {
-    let loads = record.experiment.get("load").and_then(Value::as_array);
-    let commands = loads
-        .into_iter()
-        .flatten()
-        .filter_map(|it| it.get("command"));
-    commands
-        .into_iter()
-        .any(|it| it.to_string().contains("***"))
+/// That words of the load or the broker are hidden in a run, where they are; a password, which says nothing of what is measured, is none.
+pub(crate) fn hidden_words<'r>(mut runs: impl Iterator<Item = &'r RunRecord>) -> Option<String> {
+    let hides = |it: &Value| {
+        let text = it.to_string().replace(r#""password":"***""#, "");
+        text.contains("***")
+    };
+    let is_hidden = runs.any(|run| {
+        let parts = ["load", "prepare", "broker"].map(|key| run.experiment.get(key));
+        parts.into_iter().flatten().any(hides)
+    });
+    is_hidden.then(|| HIDDEN_WORDS.to_owned())
 }
 
 /// Where two runs' brokers were that bellows did not start, where that differs: both addresses.

@@ -97,9 +97,19 @@ fn hidden_words_of_a_command_are_told_as_not_compared() {
             run
         })
     };
-    for (word, remarks) in [("fast", 0), ("--token=***", 1)] {
-        let found = comparison(&side(word), &side(word), ComparisonOptions::default());
-        assert_eq!(found.expect("comparable").remarks.len(), remarks, "{word}");
+    let remarks = |runs: &[RunRecord]| {
+        let found = comparison(runs, runs, ComparisonOptions::default());
+        found.expect("comparable").remarks.len()
+    };
+    for (word, told) in [("fast", 0), ("--token=***", 1)] {
+        assert_eq!(remarks(&side(word)), told, "{word}");
+    }
+    for (key, told) in [("advanced", 1), ("password", 0)] {
+        let mut runs = side("fast");
+        for run in &mut runs {
+            run.experiment["broker"] = json!({"kind": "rabbitmq", key: "***"});
+        }
+        assert_eq!(remarks(&runs), told, "{key}");
     }
 }
 

@@ -8,7 +8,9 @@ use archive::{
 };
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, apart, change_points};
 
-use crate::comparison::{elsewhere, incomparable, left_out, load_of, stopped_rates, version};
+use crate::comparison::{
+    elsewhere, hidden_words, incomparable, left_out, load_of, stopped_rates, version,
+};
 use crate::figures::MOST_CHANGE;
 use crate::spoiled::{SpoiledBy, spoiled_by};
 
@@ -78,6 +80,7 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
         debug_build: counted.last().is_some_and(|it| is_of_debug_build(it)),
         figures,
         figures_left_out: others,
+        remarks: hidden_words(counted.iter().copied()).into_iter().collect(),
         runs: counted.into_iter().map(run).collect(),
         left_out: out,
     }

@@ -482,3 +482,15 @@ fn figures_that_some_runs_lack_are_no_change() {
         "{found:#?}"
     );
 }
+
+/// Runs whose loads differ in hidden words alone are one series, and that is said.
+#[test]
+fn hidden_words_are_told_as_not_compared() {
+    let remarks = |word: &str| {
+        let mut runs: Vec<_> = (0..9).map(|day| record(day, 2, "4.0", 1_000.0)).collect();
+        runs[3].experiment = json!({"load": [{"command": ["x", word]}]});
+        runs[8].experiment = runs[3].experiment.clone();
+        history("x", &runs, 0.05).remarks.len()
+    };
+    assert_eq!((remarks("fast"), remarks("***")), (0, 1));
+}

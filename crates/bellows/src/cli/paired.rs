@@ -81,12 +81,12 @@ impl PairedFolder {
     }
 
     /// Reads a folder with all its runs, to add further ones.
-    pub(super) fn go_on(dir: &Path) -> Result<Self, Failure> {
+    pub(super) fn go_on(dir: &Path, until_decided: bool) -> Result<Self, Failure> {
         // Before it is read: what another command has just added is seen.
         let lock = find::kept(dir)?;
         let mut read = Self::read(dir)?;
         for cell in &mut read.cells {
-            cell.take_up()?;
+            cell.take_up(until_decided)?;
         }
         Ok(Self {
             _lock: Some(lock),
@@ -153,7 +153,7 @@ impl PairedFolder {
             let (comparison, why_not) = match decided {
                 Ok(mut comparison) => {
                     any = true;
-                    comparison.is_aa = cell.runs.a == cell.runs.b;
+                    comparison.is_aa = cell.runs.is_aa();
                     cell.compare_functions(&mut comparison, &runs.counted);
                     (Some(comparison), None)
                 }
@@ -244,7 +244,7 @@ impl PairedCell {
     }
 
     /// Takes up runs that had ended when their command was killed before it noted them: they are not made again.
-    fn take_up(&mut self) -> Result<(), Failure> {
+    fn take_up(&mut self, until_decided: bool) -> Result<(), Failure> {
         let entries = archive::list_runs(&self.dir)?;
         while let Some((_, next)) = next_run_of(&[&self.runs], self.runs.seed) {
             let is_new = |entry: &&RunEntry| self.runs.runs.iter().all(|it| it.id != entry.id);
@@ -259,7 +259,7 @@ impl PairedCell {
             self.costs.push(FunctionCosts::read(record, &entry.dir));
             self.records.push(record.clone());
             self.runs.write(&self.dir)?;
-            if let Some(told) = taken_up(&self.runs) {
+            if let Some(told) = taken_up(&self.runs, until_decided) {
                 output::line_aside(&told);
             }
         }
@@ -286,8 +286,8 @@ impl PairedCell {
 }
 
 /// Why the last run does not count, or its pair does not, and what becomes of that; `None` where it does, or the other run of its pair said so
-/// before. `goes_on`: this command makes further runs.
-pub(super) fn what_becomes(of: &PairedRuns, goes_on: bool) -> Option<String> {
+/// before. `anew`: what is said of a pair that may be made anew, see [`anew`].
+pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
     let (run, before) = of.runs.split_last()?;
     let why = match &run.spoiled {
         Some(why) => format!("does not count: {why}"),
@@ -296,10 +296,9 @@ pub(super) fn what_becomes(of: &PairedRuns, goes_on: bool) -> Option<String> {
     };
     let mut before = before.iter().filter(|it| it.pair == run.pair);
     let was_hit = before.any(PairedRun::is_hit);
-    let becomes = match (of.made_anew().contains(&run.pair), goes_on) {
-        (true, true) => "another pair is to take its place".to_owned(),
-        (true, false) => "with --resume another pair takes its place".to_owned(),
-        (false, _) => format!(
+    let becomes = match of.made_anew().contains(&run.pair) {
+        true => anew.to_owned(),
+        false => format!(
             "no other pair takes its place: at most {} of {} may be made anew",
             of.most_anew(),
             counted(of.pairs.into(), "pair")
@@ -318,11 +317,20 @@ pub(super) fn what_becomes(of: &PairedRuns, goes_on: bool) -> Option<String> {
     }
 }
 
+/// What becomes of a pair that may be made anew, where this command makes further runs (`goes_on`), and where it ends as soon as all is decided.
+pub(super) const fn anew(goes_on: bool, until_decided: bool) -> &'static str {
+    match (goes_on, until_decided) {
+        (true, true) => "another pair is to take its place unless all is decided before",
+        (true, false) => "another pair is to take its place",
+        (false, _) => "with --resume another pair takes its place",
+    }
+}
+
 /// What is said of the last run, which had ended when its command was killed.
-fn taken_up(of: &PairedRuns) -> Option<String> {
+fn taken_up(of: &PairedRuns, until_decided: bool) -> Option<String> {
     let run = of.runs.last()?;
     let mut pair = of.runs.iter().filter(|it| it.pair == run.pair);
-    let told = match what_becomes(of, true) {
+    let told = match what_becomes(of, anew(true, until_decided)) {
         Some(told) => format!(": it {told}"),
         None if pair.any(|it| it.spoiled.is_some() || it.disturbed) => {
             ", and its pair was spoiled or disturbed".to_owned()
@@ -398,7 +406,7 @@ mod tests {
                 runs: runs.to_vec(),
                 ..PairedRuns::default()
             };
-            taken_up(&of).expect("a run")
+            taken_up(&of, false).expect("a run")
         };
         assert_eq!(
             told(&[run(None, false, false)]),

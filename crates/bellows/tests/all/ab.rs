@@ -194,6 +194,43 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
     assert_eq!(made(&pairs_dir), before);
 }
 
+/// What the record hides is no less a difference, and nobody can tell whether it is the same later.
+#[test]
+fn sides_that_differ_in_hidden_words_are_not_the_same() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let command =
+        |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
+    let path = dir.join("turns.toml");
+    let text = std::fs::read_to_string(&path).expect("an experiment");
+    let text = text + "[[load]]\nkind = \"command\"\n" + &command("one") + "\n";
+    std::fs::write(&path, text).expect("written");
+    let ab = |password: &str, more: &[&str]| {
+        let set = format!("load.1.{}", command(password));
+        let all = [
+            "ab",
+            "turns.toml",
+            "--pairs",
+            "2",
+            "--quiet",
+            "--b-set",
+            &set,
+        ];
+        run(dir, &[&all[..], more].concat())
+    };
+    let ended = ab("two", &[]);
+    assert!(!ended.stdout.contains("against itself"), "{ended:#?}");
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let kept = pairs(&pairs_dir);
+    assert_eq!(kept["a"], kept["b"], "as the record shows them");
+    let name = pairs_dir.to_str().expect("a name");
+    for password in ["two", "three"] {
+        let resumed = ab(password, &["--resume", name]);
+        resumed.assert_error(2, &["hides (***)", "without --resume"]);
+    }
+}
+
 #[test]
 fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
     let dir = folder();

@@ -71,6 +71,10 @@ pub fn history(of: &History, style: Style) -> String {
         lines.push(String::new());
         lines.extend(wrap(&text, style.columns));
     }
+    for remark in &of.remarks {
+        lines.push(String::new());
+        lines.extend(wrap(&sanitise(remark), style.columns));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -372,6 +376,9 @@ mod tests {
         ] {
             assert!(told.contains(part), "{text}");
         }
+        of.remarks.push("words were not compared".to_owned());
+        let text = history(&of, Style::PLAIN);
+        assert!(text.ends_with("\n\nwords were not compared\n"), "{text}");
         of.least_runs = 9;
         let text = history(&of, Style::PLAIN);
         assert!(

@@ -187,8 +187,13 @@ fn untold(of: &LimitTrials, lowest: f64) -> String {
     )
 }
 
-/// That a rate above another one does not hold, as all of its trials say and none of a higher rate denies; empty where none is known.
+/// That a rate above another one does not hold; empty where none surely does not.
 fn also_missed(of: &LimitTrials, above: f64) -> String {
+    missed(of, above).map_or_else(String::new, |at| format!("; {} msg/s do not", rate(at)))
+}
+
+/// The lowest rate above another one that surely does not hold: all of its trials say so, and none of a higher rate denies it.
+fn missed(of: &LimitTrials, above: f64) -> Option<f64> {
     let is_missed = |at: &f64| {
         let mut trials = of.trials.iter().filter(|it| it.rate >= *at);
         let agrees = |it: &LimitTrial| match it.rate > *at {
@@ -197,8 +202,7 @@ fn also_missed(of: &LimitTrials, above: f64) -> String {
         };
         *at > above && trials.all(agrees)
     };
-    let missed = rates(of).into_iter().find(is_missed);
-    missed.map_or_else(String::new, |at| format!("; {} msg/s do not", rate(at)))
+    rates(of).into_iter().find(is_missed)
 }
 
 /// Why no lower rate was tried, and what would help: no rate that a trial has shown not to hold.
@@ -206,7 +210,7 @@ fn advice(of: &LimitTrials, untold: &RequirementOutcome, lowest: f64) -> String 
     if !untold.lacks_samples() {
         return "lower rates tell no more, so that none was tried: what keeps it from being told has to be mended first".to_owned();
     }
-    let begin = match not_held(of, lowest) {
+    let begin = match missed(of, lowest) {
         Some(failed) => format!(
             ", or begin between that and {} msg/s, which did not hold (--from)",
             rate(failed)
@@ -498,7 +502,14 @@ mod tests {
             };
             let low = of.found.and_then(|it| it.low);
             let has_failed = low.and_then(failed).is_some();
-            let failed = failed(lowest);
+            let surely_missed = |at: f64| {
+                let mut trials = of.trials.iter().filter(|it| it.rate >= at);
+                trials.all(|it| it.outcome != LimitOutcome::Held)
+                    && (of.trials.iter().filter(|it| it.rate == at)).all(LimitTrial::is_missed)
+            };
+            let missed = rates(&of)
+                .into_iter()
+                .find(|at| *at > lowest && surely_missed(*at));
             let mut outcomes = of.trials.iter().map(|it| it.outcome);
             let has_not_missed = outcomes.any(|it| it != LimitOutcome::Missed);
             for (said, is_false) in [
@@ -510,14 +521,14 @@ mod tests {
             }
             if notes.contains("at a higher rate") {
                 assert!(
-                    failed.is_none() && lowest < of.plan.most,
+                    missed.is_none() && lowest < of.plan.most,
                     "{notes}: {of:#?}"
                 );
             }
             if notes.contains("between that and ") {
-                let failed = failed.expect("one that failed");
-                let told = format!("between that and {} msg/s, which did", rate(failed));
-                assert!(notes.contains(&told) && lowest < failed, "{notes}: {of:#?}");
+                let missed = missed.expect("one that surely does not hold");
+                let told = format!("between that and {} msg/s, which did", rate(missed));
+                assert!(notes.contains(&told), "{notes}: {of:#?}");
             }
             for at in rates(&of) {
                 let trials = || of.trials.iter().filter(|it| it.rate == at);

@@ -211,6 +211,7 @@ impl AbArgs {
             pairs: matrix.pairs,
             a: sides.a.to_json(),
             b: sides.b.to_json(),
+            hidden: sides.a.differs_in_hidden(&sides.b),
             runs: Vec::new(),
         });
         let fresh: Vec<PairedRuns> = fresh.collect();
@@ -228,7 +229,7 @@ impl AbArgs {
             return PairedFolder::create(runs_dir, matrix, fresh);
         };
         let dir = find::stopped_folder(named, runs_dir, FolderKind::Pairs)?;
-        let mut stopped = PairedFolder::go_on(&dir)?;
+        let mut stopped = PairedFolder::go_on(&dir, self.until_decided)?;
         let pairs = stopped.matrix.pairs;
         // So few have decided nothing, whatever they showed.
         let asked = self.pairs.filter(|asked| *asked != pairs);
@@ -251,6 +252,14 @@ impl AbArgs {
         let mut cells = stopped.cells.iter().zip(&fresh);
         if cells.any(|(then, now)| (&then.runs.a, &then.runs.b) != (&now.a, &now.b)) {
             return other("the stopped runs were of other sides");
+        }
+        let mut both = stopped.cells.iter().map(|it| &it.runs).chain(&fresh);
+        if both.any(|it| it.hidden) {
+            return Err(Failure::usage(
+                "A and B differ in what the record hides (***), so that nobody knows whether it is the same as then",
+                "begin anew without --resume; `bellows compare FOLDER` says what the stopped runs decide",
+            )
+            .observed(stopped.dir.display()));
         }
         if let Some(more) = more {
             stopped.plan_for(more)?;

@@ -166,7 +166,8 @@ impl Turns {
         self.took.push(began.elapsed());
         let broken = (record.state != RunState::Complete).then(|| record.clone());
         of.runs.runs.push(paired_run(next, &record));
-        if let Some(told) = what_becomes(&of.runs, broken.is_none()) {
+        let anew = paired::anew(broken.is_none(), plan.until_decided);
+        if let Some(told) = what_becomes(&of.runs, anew) {
             output::line_aside(&format!("{about} {told}"));
         }
         of.costs

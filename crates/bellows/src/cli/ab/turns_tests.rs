@@ -64,7 +64,7 @@ fn told(runs: &[&PairedRun]) -> Option<String> {
         runs: runs.iter().copied().cloned().collect(),
         ..PairedRuns::default()
     };
-    what_becomes(&of, true)
+    what_becomes(&of, paired::anew(true, false))
 }
 
 #[test]
@@ -100,6 +100,17 @@ fn what_becomes_of_a_pair_is_said_once() {
     assert!(says(&[&both]).ends_with(anew));
     assert_eq!(told(&[&disturbed, &disturbed]), None);
     assert_eq!(told(&[&own, &run(2, A)]), None);
+    // It may be decided without it.
+    let of = PairedRuns {
+        pairs: 4,
+        runs: vec![disturbed.clone()],
+        ..PairedRuns::default()
+    };
+    let told = what_becomes(&of, paired::anew(true, true)).expect("a line");
+    assert!(
+        told.ends_with(&format!("{anew} unless all is decided before")),
+        "{told}"
+    );
     // There is no room for a third.
     let (zeroth, first) = (spoiled(0, A, false), spoiled(1, B, false));
     assert!(
@@ -142,7 +153,7 @@ fn what_is_left_and_said_is_what_is_made() {
                 .iter()
                 .filter(|it| it.pair == next.pair && it.is_hit());
             let is_first = is_first.count() == 1 && of.runs.last().is_some_and(PairedRun::is_hit);
-            let told = what_becomes(&of, true).unwrap_or_default();
+            let told = what_becomes(&of, paired::anew(true, false)).unwrap_or_default();
             said += u32::from(is_first && told.ends_with("another pair is to take its place"));
             let mut clean = of.clone();
             while let Some(next) = self::next(&clean) {

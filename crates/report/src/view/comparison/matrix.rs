@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     ComparisonOutcome, ComparisonSource, ExperimentDifference, FigureRow, OpenedSide, SideView,
-    SideWarning, differences, made_anew, warnings,
+    SideWarning, differences, made_anew, warnings, was_decided,
 };
 use crate::text::comparison as words;
 use crate::text::functions;
@@ -169,8 +169,9 @@ impl Opened {
         let Ok(pairs) = PairedRuns::read(&dir) else {
             return;
         };
+        let decided = cell.comparison.as_ref().is_some_and(was_decided);
         self.remarks
-            .extend(made_anew(&pairs).into_iter().map(about));
+            .extend(made_anew(&pairs, decided).into_iter().map(about));
         let between = || differences::between(&pairs.a, &pairs.b);
         self.differences.get_or_insert_with(between);
         let Some(comparison) = &cell.comparison else {

@@ -185,7 +185,10 @@ impl ComparisonView {
     #[must_use]
     pub fn read(of: &ComparisonSource<'_>) -> Self {
         let comparison = of.comparison;
-        let mut remarks = of.pairs.map(made_anew).unwrap_or_default();
+        let mut remarks = of
+            .pairs
+            .map(|pairs| made_anew(pairs, was_decided(comparison)))
+            .unwrap_or_default();
         remarks.extend(comparison.remarks.iter().cloned());
         let a = OpenedSide::open(&comparison.a, of, &mut remarks);
         let b = OpenedSide::open(&comparison.b, of, &mut remarks);
@@ -286,8 +289,16 @@ fn report_beside(of: &ComparisonSource<'_>, id: &str) -> Option<Vec<String>> {
     super::report_below(of.runs.get(id)?, of.folder?)
 }
 
-/// The pairs of which a run does not count or was disturbed, a sentence for each reason: what became of them.
-fn made_anew(of: &PairedRuns) -> Vec<String> {
+/// Whether all was decided at a look before the last pair, and nothing else ended the experiment.
+fn was_decided(of: &Comparison) -> bool {
+    let runs = of.a.runs.len().min(of.b.runs.len());
+    let is_early = |look: &u32| *look as usize <= runs;
+    of.looks.len() > 1 && of.broke_off.is_none() && of.looks.iter().any(is_early)
+}
+
+/// The pairs of which a run does not count or was disturbed, a sentence for each reason: what became of them. `decided`: none is made any more,
+/// since all was decided before.
+fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
     let mut reasons: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let anew = of.made_anew();
     let is_made = |pair: u32| of.runs.iter().any(|run| run.pair == pair);
@@ -303,6 +314,7 @@ fn made_anew(of: &PairedRuns) -> Vec<String> {
                 run.side
             ),
             Some(number) if is_made(of.pairs + number as u32) => "made anew".to_owned(),
+            Some(_) if decided => "not made anew: decided before".to_owned(),
             Some(_) => "to be made anew".to_owned(),
             None => format!(
                 "not made anew: at most {} of {} may be",
@@ -387,27 +399,48 @@ mod tests {
             ],
             ..PairedRuns::default()
         };
-        let mut told = |anew: &str| {
+        let told = |of: &PairedRuns, decided, anew: &str| {
             let mut expected = [
                 format!("pair 3: a run does not count: failed; {anew}"),
                 "pairs 1, 2: a run does not count: failed; that is a result of B, and no other was made for it".to_owned(),
                 format!("pair 3: others on the machine disturbed a run; {anew}"),
             ];
-            let mut made = made_anew(&of);
+            let mut made = made_anew(of, decided);
             expected.sort_unstable();
             made.sort_unstable();
             assert_eq!(made, expected);
-            of.runs.push(run(3, A, false, false));
         };
-        told("to be made anew");
-        told("made anew");
+        told(&of, false, "to be made anew");
+        told(&of, true, "not made anew: decided before");
+        of.runs.push(run(3, A, false, false));
+        told(&of, true, "made anew");
         of.pairs = 1;
         of.runs = vec![run(0, A, false, true)];
         assert_eq!(
-            made_anew(&of),
+            made_anew(&of, false),
             [
                 "pair 1: others on the machine disturbed a run; not made anew: at most 0 of 1 pair may be"
             ]
         );
+    }
+
+    /// An experiment was decided where it took an early look, and nothing broke it off.
+    #[test]
+    fn what_was_decided_before_makes_no_pair_any_more() {
+        let side = |runs| ComparedSide {
+            runs: vec![ComparedRun::default(); runs],
+            ..ComparedSide::default()
+        };
+        let of = |looks: &[u32], runs, broke_off: Option<&str>| Comparison {
+            looks: looks.to_vec(),
+            a: side(runs),
+            b: side(runs),
+            broke_off: broke_off.map(str::to_owned),
+            ..Comparison::default()
+        };
+        assert!(was_decided(&of(&[5, 7], 5, None)));
+        assert!(!was_decided(&of(&[5, 7], 4, None)));
+        assert!(!was_decided(&of(&[5, 7], 5, Some("stopped"))));
+        assert!(!was_decided(&of(&[7], 5, None)));
     }
 }
