@@ -21,17 +21,17 @@ use crate::difference::Difference;
 const FEWEST: usize = 10;
 /// Samples of a function in a run from which on its variance is like that of a normal distribution.
 const LEAST_SAMPLES: f64 = 5.0;
-/// Degrees of freedom that the others are good for at most: functions that call each other have samples in common.
+/// Degrees of freedom that the others are good for at most: their estimate is one of a few hundred functions.
 const MOST_FREEDOM: f64 = 100.0;
 
 /// A difference between costs that are counted from samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampledDifference {
-    /// What the runs say by themselves.
+    /// The difference that the runs show by themselves.
     pub difference: Difference,
     /// Its standard error if runs differed by the chance of sampling alone; 0 where that is not known.
     pub sampling: f64,
-    /// What it is a difference of: the cost on both sides, on average.
+    /// Mean cost of both sides, in the difference's unit.
     pub cost: f64,
 }
 
@@ -59,18 +59,18 @@ impl SampledDifference {
 /// How much more than by chance of sampling runs differ, as many functions tell together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moderation {
-    /// The variance in variances of sampling, of a function that is hardly sampled, and what each sample of a run adds
-    /// to it.
+    /// Variance, in variances of sampling, of a function that is hardly sampled.
     base: f64,
+    /// Added to that by each sample of a run.
     per_sample: f64,
     /// Samples of the function that has most: nothing is known of what has more.
     most: f64,
-    /// Degrees of freedom of that.
+    /// Degrees of freedom of the estimated variance.
     freedom: f64,
 }
 
 impl Moderation {
-    /// What functions tell that have no samples in common; `None` where they are too few.
+    /// Estimates it from functions that have no samples in common; `None` where they are too few.
     #[must_use]
     pub fn of(functions: &[SampledDifference]) -> Option<Self> {
         let tells = |it: &&SampledDifference| {
@@ -130,6 +130,7 @@ impl Moderation {
         found
     }
 
+    /// Variance, in variances of sampling, of a function with so many samples a run.
     fn ratio(&self, samples: f64) -> f64 {
         (self.base + self.per_sample * samples.min(self.most)).max(1.0)
     }
@@ -150,8 +151,9 @@ impl Moderation {
         let of_others = self.freedom * is_like;
         let all = of_others + freedom;
         let ratio = ((of_others * others + freedom * own) / all).max(1.0);
-        // What runs differ by beyond sampling may be one and the same of all functions, such as a machine that is
-        // slower: however many tell it, it was seen in so many runs (F. E. Satterthwaite, Biometrics Bulletin 2, 1946).
+        // Runs may differ beyond sampling by something that all functions share, such as a slower machine: however many
+        // functions show it, it was seen in no more runs than there are. F. E. Satterthwaite, "An approximate
+        // distribution of estimates of variance components", Biometrics Bulletin 2, 1946.
         let shared = freedom * (ratio / (ratio - 1.0)).powi(2);
         it.difference
             .with_error(it.sampling * ratio.sqrt(), all.min(shared))

@@ -20,12 +20,12 @@ struct Scene {
     samples: f64,
     runs: usize,
     paired: bool,
-    /// What runs differ by beyond sampling, all functions alike.
+    /// Deviation of runs beyond sampling, of all functions alike.
     shared: f64,
-    /// The same of each function by itself, of such a share of functions.
+    /// Deviation of a function by itself, and the share of functions that have it.
     own: f64,
     own_of: f64,
-    /// The same of neighbours alike.
+    /// Deviation of twenty neighbours alike.
     group: f64,
     /// Samples that come together, of as many functions as differ by themselves.
     together: f64,
@@ -46,7 +46,7 @@ const PLAIN: Scene = Scene {
     broken: false,
 };
 
-/// What functions cost in each run of a side, what the whole broker costs, and samples of a run.
+/// Costs of functions in each run of a side, and cost of the broker and samples of a run.
 struct Runs {
     costs: Vec<Vec<f64>>,
     broker: f64,
@@ -72,7 +72,7 @@ impl Draw {
 }
 
 impl Scene {
-    /// What each function costs: the n-th a part of 1/n, and one of them a tenth of all.
+    /// Cost of each function: the n-th a part of 1/n, and one of them a tenth of all.
     fn costs(&self) -> Vec<f64> {
         let mut costs: Vec<f64> = (1..=self.functions).map(|it| 1.0 / it as f64).collect();
         costs[CHANGED] = (costs.iter().sum::<f64>() - costs[CHANGED]) / 9.0;
