@@ -122,7 +122,7 @@ fn few_samples_that_agree_in_every_run_prove_nothing() {
 /// A tenth of the broker costs a fifth more, in eight runs of each side with 2,000 samples.
 #[test]
 fn a_function_that_costs_a_fifth_more_is_found() {
-    let seeds = testkit::seeds(12);
+    let seeds = testkit::seeds(24);
     let all = (seeds.end - seeds.start) as f64;
     for paired in [false, true] {
         let found = seeds.clone().filter(|seed| {
