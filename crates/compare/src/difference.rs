@@ -70,6 +70,12 @@ impl Difference {
         }
     }
 
+    /// The same with another error, of so many degrees of freedom.
+    #[must_use]
+    pub(crate) fn with_error(self, error: f64, freedom: f64) -> Self {
+        Self::of(self.count, self.mean, error, freedom).unwrap_or(self)
+    }
+
     /// The same in other units: so many of the new one are one of the old.
     #[must_use]
     pub fn scaled(&self, by: f64) -> Self {
@@ -96,8 +102,7 @@ pub fn paired(differences: &[f64]) -> Option<Difference> {
 
 /// The same where what is known of the values leaves them no smaller variance than this: that of counts, say, is their mean at least,
 /// and few counts that happen to agree show none.
-#[must_use]
-pub fn paired_from(differences: &[f64], floor: f64) -> Option<Difference> {
+pub(crate) fn paired_from(differences: &[f64], floor: f64) -> Option<Difference> {
     let (mean, variance) = moments(differences)?;
     let n = differences.len() as f64;
     let error = (variance.max(floor) / n).sqrt();
@@ -112,8 +117,7 @@ pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Difference> {
 }
 
 /// The same where the values of A and of B have no smaller variance than these.
-#[must_use]
-pub fn unpaired_from(a: &[f64], b: &[f64], floors: [f64; 2]) -> Option<Difference> {
+fn unpaired_from(a: &[f64], b: &[f64], floors: [f64; 2]) -> Option<Difference> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a)?, moments(b)?);
     let (variance_a, variance_b) = (variance_a.max(floors[0]), variance_b.max(floors[1]));
     let (n_a, n_b) = (a.len() as f64, b.len() as f64);

@@ -11,6 +11,9 @@ mod level_tests;
 mod levels;
 mod limit;
 mod looks;
+mod moderation;
+#[cfg(test)]
+mod moderation_tests;
 mod order;
 #[cfg(test)]
 mod reference_tests;
@@ -28,13 +31,14 @@ mod within;
 pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 pub use difference::{
-    Difference, counted, fisher, least_fisher, paired, paired_from, pairs_needed, permuted,
-    runs_to_separate, separated, sign_flip, unpaired, unpaired_from,
+    Difference, counted, fisher, least_fisher, paired, pairs_needed, permuted, runs_to_separate,
+    separated, sign_flip, unpaired,
 };
 pub use knee::{LEAST_RATES, knee};
 pub use levels::{benjamini_hochberg, holm, holm_levels};
 pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 pub use looks::level_of_each;
+pub use moderation::{Moderation, SampledDifference};
 pub use order::{Side, order, turns};
 pub use scalability::{
     Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability,

@@ -119,22 +119,25 @@ fn few_samples_that_agree_in_every_run_prove_nothing() {
     }
 }
 
-/// A tenth of the broker costs a fifth more, in eight runs of each side with 2,000 samples; in eight pairs, which have half of the degrees of
-/// freedom, with 4,000. (Of 600 experiments each 83 % are found; of pairs with 2,000 47 %, with 3,000 76 %, with 4,000 93 %.)
+/// A tenth of the broker costs a fifth more, in eight runs of each side with 2,000 samples.
 #[test]
 fn a_function_that_costs_a_fifth_more_is_found() {
-    let seeds = testkit::seeds(12);
+    let seeds = testkit::seeds(24);
     let all = (seeds.end - seeds.start) as f64;
-    for (paired, samples) in [(false, 2_000), (true, 4_000)] {
+    for paired in [false, true] {
         let found = seeds.clone().filter(|seed| {
             let random = &mut Random::new(*seed + 1_000);
             let mut costs = costs();
             let sum: f64 = costs.iter().sum();
             costs[1] = (sum - costs[1]) / 9.0;
-            let a = side(random, 8, &costs, samples);
+            let a = side(random, 8, &costs, 2_000);
             costs[1] *= 1.2;
-            let found = compared(&a, &side(random, 8, &costs, samples), paired);
+            let found = compared(&a, &side(random, 8, &costs, 2_000), paired);
             let functions = found.functions.expect("functions").functions;
+            for cost in functions.iter().flat_map(|it| [it.own, it.total]) {
+                let (low, high) = cost.interval;
+                assert_eq!(cost.proven, low > 0.0 || high < 0.0, "{cost:?}");
+            }
             let changed = functions.iter().find(|it| it.function == "f1");
             changed.is_some_and(|it| it.own.proven)
         });

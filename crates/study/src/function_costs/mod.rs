@@ -10,6 +10,7 @@ mod significance;
 use std::collections::HashMap;
 
 use archive::{ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange};
+use compare::Moderation;
 use stacks::incomparable_summaries;
 
 use crate::figures::{MOST_CHANGE, differs};
@@ -50,14 +51,16 @@ pub fn compare_functions(
         comparison.no_functions = Some(problem.sentence());
         return;
     }
-    let test = Test {
+    let mut test = Test {
         paired: comparison.paired,
         sampling: [sampling(&a), sampling(&b)],
         // Beside other cells each has a part of the level that all of them share.
         level: comparison.level / f64::from(comparison.family.map_or(1, |it| it.cells)),
+        moderation: None,
     };
     let names = Names::of(&a, &b);
     let (a, b) = (names.runs_of_a(&a), names.runs_of_b(&b));
+    test.moderation = moderation(&a, &b, test);
     let Some(mut functions) = functions(&a, &b, decided(comparison), test) else {
         return;
     };
@@ -82,6 +85,17 @@ fn sampling(side: &[&FunctionCosts]) -> SampledSide {
         broker: broker / runs,
         samples: samples as f64 / runs,
     }
+}
+
+/// How far runs differ beyond sampling, as functions tell it together by their own costs, which have no sample in
+/// common.
+fn moderation(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<Moderation> {
+    let own = asked_about(a, b).into_iter().filter_map(|function| {
+        let own = |run: &RunCosts| run.of.costs(function).own;
+        let own = |side: &[RunCosts]| side.iter().map(own).collect::<Vec<f64>>();
+        test.sampled(&own(a), &own(b))
+    });
+    Moderation::of(&own.collect::<Vec<_>>())
 }
 
 /// The costs of a side, where every run of it has some.

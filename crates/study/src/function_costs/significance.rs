@@ -2,7 +2,8 @@
 
 use archive::CostChange;
 use compare::{
-    Difference, benjamini_hochberg, can_differ, guard, is_guarded, paired_from, unpaired_from,
+    Difference, Moderation, SampledDifference, benjamini_hochberg, can_differ, guard, is_guarded,
+    paired, unpaired,
 };
 
 /// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the answer.
@@ -14,6 +15,8 @@ pub(super) struct Test {
     pub(super) paired: bool,
     pub(super) level: f64,
     pub(super) sampling: [SampledSide; 2],
+    /// How far runs differ beyond sampling, as all functions tell it; `None` where they are too few.
+    pub(super) moderation: Option<Moderation>,
 }
 
 /// How the runs of a side were sampled, on average: costs are counts of samples.
@@ -69,23 +72,36 @@ impl Tested {
 }
 
 impl Test {
-    /// What the runs of two sides say of a cost. Where nothing changed, both sides' runs vary as those of their common mean do, whatever few
-    /// samples show.
-    pub(super) fn change(self, a: &[f64], b: &[f64]) -> Option<Tested> {
-        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-        let (mean_a, mean_b) = (mean(a), mean(b));
-        let floors = self.sampling.map(|it| it.variance((mean_a + mean_b) / 2.0));
-        let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+    /// The difference that two sides' runs show by themselves, beside the error of sampling alone. Where nothing changed,
+    /// both sides' runs vary as those of their common mean do, whatever few samples show.
+    pub(super) fn sampled(self, a: &[f64], b: &[f64]) -> Option<SampledDifference> {
+        let cost = (mean(a) + mean(b)) / 2.0;
+        let [of_a, of_b] = self.sampling.map(|it| it.variance(cost));
         let difference = match self.paired {
-            true => paired_from(&differences, floors.iter().sum())?,
-            false => unpaired_from(a, b, floors)?,
+            true => paired(&differences(a, b))?,
+            false => unpaired(a, b)?,
         };
-        let guard = guard(&difference, self.paired.then_some(&differences[..]));
+        Some(SampledDifference {
+            difference,
+            sampling: (of_a / a.len() as f64 + of_b / b.len() as f64).sqrt(),
+            cost,
+        })
+    }
+
+    /// The change of a cost, by the runs of two sides and by how far all functions say that runs differ.
+    pub(super) fn change(self, a: &[f64], b: &[f64]) -> Option<Tested> {
+        let sampled = self.sampled(a, b)?;
+        let difference = match self.moderation {
+            Some(moderation) => moderation.moderated(&sampled),
+            None => sampled.floored(),
+        };
+        let pairs = self.paired.then(|| differences(a, b));
+        let guard = guard(&difference, pairs.as_deref());
         let samples = self.samples(a, b);
         Some(Tested {
             cost: CostChange {
-                a: mean_a,
-                b: mean_b,
+                a: mean(a),
+                b: mean(b),
                 p: difference.p,
                 ..CostChange::default()
             },
@@ -118,4 +134,13 @@ impl Test {
             tested.cost.visible = tested.visible(level_of(proven + 1));
         }
     }
+}
+
+fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / of.len() as f64
+}
+
+/// B less A of each pair.
+fn differences(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| b - a).collect()
 }
