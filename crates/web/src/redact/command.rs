@@ -394,7 +394,7 @@ impl Reader {
             return;
         };
         let quote = open.chars().next().map(|it| (it, before.ends_with('\\')));
-        self.quote = quote.filter(|it| count_quotes(rest, *it) % 2 == 0);
+        self.quote = quote.filter(|it| count_quotes(rest, *it).is_multiple_of(2));
     }
 
     /// Ends what an open quote holds where it closes.
