@@ -444,7 +444,7 @@ mod tests {
             lost: 300,
             ..ledger(0, 0)
         };
-        let (_, told) = averages("-u q -C 500", &record(200, 4.0, Some(lost.clone())));
+        let (_, told) = averages("-u q -C 500", &record(200, 4.0, Some(lost)));
         assert!(told.ends_with(", which the averages include"), "{told}");
         let (_, told) = averages("-u q -C 500", &record(200, 2.5, Some(lost)));
         assert!(told.ends_with("2.5 s that the end lasted"), "{told}");

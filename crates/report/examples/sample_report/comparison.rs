@@ -55,6 +55,7 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
         pairs: PAIRS,
         a: json!({"broker": {"kind": "rabbitmq", "schedulers": 2}}),
         b: json!({"broker": {"kind": "rabbitmq", "schedulers": 1, "note": HOSTILE}}),
+        hidden: false,
         runs,
     };
     pairs.write(&folder)?;

@@ -55,6 +55,7 @@ fn write_one(folder: &Path, keys: Vec<MatrixKey>) -> Result<PathBuf, Box<dyn Err
             pairs: PAIRS,
             a: json!({"broker": {"kind": "rabbitmq"}}),
             b: json!({"broker": {"kind": "rabbitmq", "patch": "ebin"}}),
+            hidden: false,
             runs,
         };
         pairs.write(cell)?;

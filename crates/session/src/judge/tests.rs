@@ -212,7 +212,7 @@ fn a_fault_of_the_run_itself_comes_before_what_others_took() {
         at_s: 12.0,
         for_s: 4.0,
         messages_delayed: late * 6 / 10,
-        ..stopped_broker().ended.stalls[0].clone()
+        ..stopped_broker().ended.stalls[0]
     }];
     let late = Some(Lateness::BrokerStalled);
     assert_eq!(verdict(met).cause, Some(Cause::RateMet { late }));
