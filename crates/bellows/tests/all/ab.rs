@@ -204,10 +204,11 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
         |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
     let path = dir.join("turns.toml");
     let text = std::fs::read_to_string(&path).expect("an experiment");
-    let text = text + "[[load]]\nkind = \"command\"\n" + &command("one") + "\n";
+    let load = format!("kind = \"command\"\n{}", command("one"));
+    let text = text.replace("rate = 2000", &load);
     std::fs::write(&path, text).expect("written");
     let ab = |password: &str, more: &[&str]| {
-        let set = format!("load.1.{}", command(password));
+        let set = format!("load.0.{}", command(password));
         let all = [
             "ab",
             "turns.toml",
