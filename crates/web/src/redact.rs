@@ -362,6 +362,22 @@ pub fn text(text: &str) -> String {
     assignments(&urls(text))
 }
 
+/// A command of this program, which knows of its own options what is a secret: only what nobody hid is hidden here.
+pub fn own_command(words: &[String]) -> Vec<String> {
+    let mut is_behind = false;
+    let one = |word: &String| {
+        let hides = is_behind;
+        let option = word.strip_prefix("--");
+        is_behind = option.is_some_and(|it| !it.contains('=') && is_secret(it));
+        if hides && !is_behind {
+            BLOT.to_owned()
+        } else {
+            text(word)
+        }
+    };
+    words.iter().map(one).collect()
+}
+
 /// A command, a word each, of which nothing is shown but what is known to be no secret.
 #[must_use]
 pub fn words(words: &[String]) -> Vec<String> {

@@ -385,7 +385,7 @@ impl Start {
             schema: RunRecord::SCHEMA.to_owned(),
             name: name.to_owned(),
             created: format!("{created:.0}"),
-            command: options.command.iter().map(|it| redact::text(it)).collect(),
+            command: redact::own_command(&options.command),
             versions: Versions {
                 bellows: env!("CARGO_PKG_VERSION").to_owned(),
                 ..Versions::default()

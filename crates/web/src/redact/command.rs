@@ -394,12 +394,12 @@ impl Reader {
             return;
         };
         let quote = open.chars().next().map(|it| (it, before.ends_with('\\')));
-        self.quote = quote.filter(|it| count_quotes(rest, *it).is_multiple_of(2));
+        self.quote = quote.filter(|it| count_quotes(rest, it.0, it.1).is_multiple_of(2));
     }
 
     /// Ends what an open quote holds where it closes.
     fn close_quote(&mut self, chunk: &str, was_open: bool) {
-        let closes = |it: &(char, bool)| was_open && count_quotes(chunk, *it) % 2 == 1;
+        let closes = |it: &(char, bool)| was_open && count_quotes(chunk, it.0, it.1) % 2 == 1;
         if let Some((quote, _)) = self.quote.take_if(|it| closes(it)) {
             self.between(chunk.rsplit(quote).next().unwrap_or_default());
         }
@@ -691,7 +691,7 @@ fn is_reference(word: &str) -> bool {
 }
 
 /// Quotes in a text, of those with a backslash before them or without.
-fn count_quotes(text: &str, (quote, is_escaped): (char, bool)) -> usize {
+fn count_quotes(text: &str, quote: char, is_escaped: bool) -> usize {
     let mut before = text.split(quote);
     before.next_back();
     before.filter(|it| it.ends_with('\\') == is_escaped).count()
