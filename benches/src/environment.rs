@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use session::brokers::managed::Progress;
-use session::brokers::rabbitmq::{Config, RabbitMq};
+use brokers::managed::Progress;
+use brokers::rabbitmq::{Config, RabbitMq};
 
 use crate::process;
 
@@ -56,7 +56,7 @@ pub fn rabbitmq_with(bench: &Bench, emulator_arguments: &[&str]) -> Result<Rabbi
 fn start(bench: &Bench, config: Config) -> Result<RabbitMq> {
     let guard = vec![
         bench.bellows.clone().into_os_string(),
-        session::guardian::SUBCOMMAND.into(),
+        brokers::guardian::SUBCOMMAND.into(),
     ];
     let config = Config { guard, ..config };
     let mut progress = |progress: Progress<'_>| {

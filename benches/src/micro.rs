@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use brokers::rabbitmq::RabbitMq;
 use measure::{Metric, Nanos, Recorder, Time};
 use report::flame::{FlameOptions, svg};
-use session::brokers::rabbitmq::RabbitMq;
 use stacks::{Frame, FrameKind, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 
 use crate::environment::Bench;

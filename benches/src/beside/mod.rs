@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use archive::RunSummary;
+use brokers::rabbitmq::RabbitMq;
 use measure::Metric;
-use session::brokers::rabbitmq::RabbitMq;
 use wait4::Wait4;
 
 use crate::environment::Bench;

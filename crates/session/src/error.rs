@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use brokers::BrokerError;
 use experiment::ExperimentError;
 use measure::Problem;
 
@@ -72,6 +73,17 @@ impl From<archive::Error> for Error {
 impl From<profile::Error> for Error {
     fn from(error: profile::Error) -> Self {
         Self::Failed(error.problem())
+    }
+}
+
+impl From<BrokerError> for Error {
+    fn from(error: BrokerError) -> Self {
+        match error {
+            BrokerError::Cancelled => Self::Stopped { during: "start" },
+            BrokerError::Usage(problem) => Self::Usage(problem),
+            slow @ BrokerError::NotReady { .. } => Self::NotReady(slow.problem()),
+            other => Self::Failed(other.problem()),
+        }
     }
 }
 

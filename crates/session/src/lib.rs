@@ -2,7 +2,6 @@
 //! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
 
 mod activity;
-pub mod brokers;
 mod calibrate;
 pub mod calibration;
 mod command;
@@ -10,11 +9,9 @@ mod connection_time;
 pub mod doctor;
 mod error;
 mod export;
-pub mod guardian;
 mod hardware;
 mod judge;
 mod look;
-mod oauth2;
 mod observer;
 mod prepared;
 mod queue_page;

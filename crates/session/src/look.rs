@@ -11,8 +11,8 @@ use linux::ProcessId;
 use measure::{Clock, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::brokers::rabbitmq::node_directory;
-use crate::guardian::{guarded_directory, marker_of, private_file, private_folder};
+use brokers::guardian::{guarded_directory, marker_of, private_file, private_folder};
+use brokers::rabbitmq::node_directory;
 
 /// The folder in a broker's directory where those who look leave word.
 const FOLDER: &str = "looks";

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use archive::{Event, SeriesName, SeriesPoint};
+use brokers::managed::Progress;
 use measure::{Interval, Nanos, Phase};
 
 /// Told about a run while it goes on, on the thread that called [`crate::run`]. Every method does
@@ -35,3 +36,13 @@ pub trait Observer {
 pub struct NoObserver;
 
 impl Observer for NoObserver {}
+
+/// Tells an observer how the start of a broker goes on.
+pub(crate) fn starting(observer: &mut dyn Observer) -> impl FnMut(Progress<'_>) {
+    move |progress: Progress<'_>| match progress {
+        Progress::Step(text) => observer.step(text),
+        Progress::Waiting(text, waited) => observer.waiting(text, waited),
+        Progress::Logged(line) => observer.logged(line),
+        Progress::Ready(text) => observer.ready(text),
+    }
+}

@@ -19,7 +19,7 @@ use measure::Problem;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::{Error, Observer, brokers};
+use crate::{Error, Observer};
 use experiment::{BrokerSpec, Experiment};
 
 /// Changes when data that an earlier bellows prepared must not be used any more.

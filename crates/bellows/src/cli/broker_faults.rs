@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use broker::{Injected, Injections};
+use brokers::{PlayedFault, PlayedFaults};
 use measure::Nanos;
-use session::brokers::{PlayedFault, PlayedFaults};
 
 /// For the run that started this broker.
 pub(super) fn line(injections: &Injections) -> String {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
+use brokers::Certificates;
 use clap::Args;
-use session::brokers::Certificates;
 
 use crate::failure::Failure;
 

@@ -194,10 +194,10 @@ pub(crate) fn answer_machines() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args
         .next()
-        .is_some_and(|first| first == session::guardian::SUBCOMMAND)
+        .is_some_and(|first| first == brokers::guardian::SUBCOMMAND)
     {
         let args: Vec<OsString> = args.collect();
-        return Some(ExitCode::from(session::guardian::main(&args)));
+        return Some(ExitCode::from(brokers::guardian::main(&args)));
     }
     match complete::answer() {
         Ok(false) => None,

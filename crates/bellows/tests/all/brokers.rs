@@ -7,13 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use brokers::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
+use brokers::{Broker, BrokerError, Fault, Identity, Processes, guardian, log};
 use common::folder;
 use experiment::Experiment;
-use session::brokers::managed::{
-    Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports,
-};
-use session::brokers::{self, Broker, BrokerError, Fault, Identity, Processes, log};
-use session::{NoObserver, RunOptions, RunOutcome, guardian};
+use session::{NoObserver, RunOptions, RunOutcome};
 
 /// A second managed broker: the embedded one, as a process like any other.
 #[derive(Debug)]
@@ -224,7 +222,7 @@ fn a_broker_that_ends_instead_of_starting_says_why_and_leaves_nothing() {
     let mut waiting = Waiting {
         progress: &mut |progress| match progress {
             Progress::Step(text) => told.push(text.to_owned()),
-            Progress::Waiting(..) | Progress::Logged(_) => {}
+            Progress::Waiting(..) | Progress::Logged(_) | Progress::Ready(_) => {}
         },
         cancelled: &|| false,
     };
@@ -260,7 +258,7 @@ fn a_rabbitmq_that_is_started_once_serves_two_runs() {
     let experiment = experiment(SHORT);
     let control = load::Control::new();
     let exe = Path::new(BELLOWS);
-    let started = brokers::start(&experiment, exe, &control, &mut NoObserver);
+    let started = brokers::start(&experiment, exe, &control, &mut |_| {});
     let mut broker = started.expect("a managed RabbitMQ");
     let pid = broker.processes().main;
     let outcomes = [1, 2].map(|_| run_on(&mut *broker, &experiment, runs.path()));

@@ -8,15 +8,15 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use brokers::Fault;
+use brokers::guardian;
+use brokers::managed::Waiting;
+use brokers::rabbitmq::{Cluster, Config};
 use common::{folder, run};
 use erlang::queues::{CountSource, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues};
 use erlang::term::{Term, as_text, as_tuple, charlist, list};
 use erlang::{Helper, Node};
 use serde_json::Value;
-use session::brokers::Fault;
-use session::brokers::managed::Waiting;
-use session::brokers::rabbitmq::{Cluster, Config};
-use session::guardian;
 
 /// Messages of each queue, and how many of them its consumer holds.
 const MESSAGES: u64 = 7;

@@ -6,8 +6,8 @@ use crate::common::managed;
 use std::fs;
 use std::path::Path;
 
+use brokers::rabbitmq::{Config, RabbitMq};
 use serde_json::Value;
-use session::brokers::rabbitmq::{Config, RabbitMq};
 use stacks::Profile;
 
 /// What `bellows` prints where it succeeds.

@@ -14,7 +14,6 @@ use archive::Topology;
 use common::{bellows, folder, only_run, run, start};
 use experiment::{BrokerKind, BrokerSpec, Experiment};
 use serde_json::{Value, json};
-use session::{NoObserver, brokers};
 
 /// Names that somebody chose to break something: JSON, HTML, Erlang's syntax, URLs and terminals.
 const ODD: &str = "q\" \\ /ä€🙂 <b>&amp;%2F {[}] ~p \u{1b}[31m";
@@ -93,7 +92,7 @@ fn topology(broker: &BrokerSpec) -> Topology {
         ..Experiment::default()
     };
     let control = load::Control::new();
-    let broker = brokers::start(&experiment, Path::new("bellows"), &control, &mut NoObserver);
+    let broker = brokers::start(&experiment, Path::new("bellows"), &control, &mut |_| {});
     let broker = broker.expect("a broker that runs");
     assert!(broker.has_topology());
     broker.topology(&|| false).expect("a topology")

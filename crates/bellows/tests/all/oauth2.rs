@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use brokers::rabbitmq::{Config, RabbitMq};
 use serde_json::{Value, json};
-use session::brokers::rabbitmq::{Config, RabbitMq};
 use sha2::{Digest, Sha256};
 
 /// How long a token lives, in seconds.

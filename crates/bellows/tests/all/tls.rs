@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
+use brokers::rabbitmq::{Config, RabbitMq};
 use serde_json::Value;
-use session::brokers::rabbitmq::{Config, RabbitMq};
 
 /// A node with TLS that the test itself drives; its guardian is this build's.
 fn node() -> RabbitMq {

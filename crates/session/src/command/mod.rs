@@ -13,7 +13,6 @@ use load::{Control, Endpoint, Error, Outcome, PhaseClock, Phases, RunEvent, Slic
 use measure::{Clock, Nanos, Phase, Problem, Slice, Time};
 
 use self::process::Process;
-use crate::brokers;
 use experiment::Experiment;
 use web::redact;
 

@@ -16,8 +16,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Program;
 use super::output::Output;
-use crate::brokers::managed::Workspace;
-use crate::guardian::{Guardian, Message};
+use brokers::guardian::{Command as Guarded, Guardian, Message};
+use brokers::managed::Workspace;
 
 /// Time for a guardian to start a program, on a machine that is busy.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -82,12 +82,12 @@ impl Process {
         };
         let guardian = process.workspace.guard(
             &[],
-            crate::guardian::Command {
+            Guarded {
                 program: file,
                 arguments,
                 environment,
                 directory,
-                ..crate::guardian::Command::default()
+                ..Guarded::default()
             },
         );
         let guardian = process

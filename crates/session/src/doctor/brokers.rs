@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use brokers::{BROKERS, Registration};
 use linux::{processes, sockets};
 
 use super::{Check, Status};
-use crate::brokers::{BROKERS, Registration};
 
 pub(super) fn installed() -> Check {
     const NAME: &str = "brokers installed";

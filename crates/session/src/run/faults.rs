@@ -16,7 +16,7 @@ use super::profiling::Profiling;
 use super::recording::RunContext;
 use super::returned::{Reattach, Returned};
 use super::topology::BrokerState;
-use crate::brokers::{self, Broker, Fault, PlayedFaults};
+use brokers::{Broker, Fault, PlayedFaults};
 use experiment::{FaultSpec, RunFault};
 
 /// What happened to the broker.

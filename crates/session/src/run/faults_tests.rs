@@ -3,8 +3,8 @@ use std::thread;
 use load::Endpoint;
 
 use super::*;
-use crate::brokers::{BrokerError, Identity, Processes};
 use crate::run::tests::begun;
+use brokers::{BrokerError, Identity, Processes};
 
 /// Three nodes, of which one takes long to come back, and one is gone.
 #[derive(Debug)]

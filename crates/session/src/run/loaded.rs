@@ -9,10 +9,10 @@ use super::profiling::Profiling;
 use super::recording::RunContext;
 use super::scenarios::ScenarioContext;
 use super::{Start, Texts};
-use crate::brokers::{self, Broker, Identity, Processes};
 use crate::judge::Planned;
 use crate::usage::ProcUsage;
 use crate::{Error, Observer, calibration};
+use brokers::{Broker, Identity, Processes};
 use experiment::{Experiment, ProfileSpec};
 
 /// The broker that is loaded, as it was when the run began.

@@ -12,7 +12,7 @@ use erlang::{ConnectOptions, Error, Node};
 use measure::{Clock, Nanos, Time, counted};
 
 use super::companion::{Collected, Companion, Second, SeriesRow};
-use crate::brokers::{Broker, BrokerError};
+use brokers::{Broker, BrokerError};
 use experiment::Experiment;
 
 /// The longest that a node may take to let us in, and to answer. One that takes longer leaves a gap.

@@ -38,15 +38,15 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 
 use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
+use brokers::{Broker, Identity};
 use load::scenario::Scenario;
 use measure::{Clock, Interval, Metric, Problem, Time, wall_clock_unix_ns};
 use stacks::{Profile, ProfileHeader};
 
-use crate::brokers::{self, Broker, Identity};
 use crate::look::Looks;
 use crate::scenarios::{MakeScenario, Occasion};
 use crate::trace::TracedBroker;
-use crate::{Error, Observer, hardware};
+use crate::{Error, Observer, hardware, observer::starting};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use experiment::Experiment;
 use experiment::ProbedAddresses;
@@ -154,7 +154,7 @@ pub fn run(
     let prepared = preparing::prepare(experiment, options, control, observer)?;
     let data = prepared.as_ref().map(|it| &it.data);
     let exe = &options.bellows_exe;
-    let mut broker = brokers::start_with(experiment, data, exe, control, observer)?;
+    let mut broker = brokers::start_with(experiment, data, exe, control, &mut starting(observer))?;
     let outcome = apply_load(&mut *broker, experiment, options, control, observer);
     if broker.identity() != &Identity::default() {
         observer.step(&format!("stopping {}", broker.identity().product));

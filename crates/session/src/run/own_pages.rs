@@ -7,8 +7,8 @@ use measure::{Nanos, Problem, counted};
 
 use super::companion::{Collected, Companion, LoadEnd};
 use crate::Error;
-use crate::brokers::Broker;
 use crate::queue_page::{QueuePage, serve_queues_here};
+use brokers::Broker;
 use experiment::{Experiment, OwnPage, ProbedAddresses};
 use web::page_server::PageServer;
 

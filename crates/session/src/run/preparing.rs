@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use brokers::NodeData;
 use linux::machine;
 use load::payload::FULL_LEN;
 use measure::{Clock, wall_clock_unix_ns};
 
 use super::{RunOptions, Start, filling};
-use crate::brokers::{self, NodeData};
 use crate::prepared::{self, DATA, PreparedData, PreparedFolder, PreparedLock};
-use crate::{Error, Observer};
+use crate::{Error, Observer, observer::starting};
 use experiment::{BrokerSpec, Experiment};
 
 /// Seconds in which the compact header's clock, which wraps after 78 hours, tells messages of before a run.
@@ -34,7 +34,7 @@ pub(super) fn prepare(
         return Ok(None);
     }
     let broker = experiment.preparing_broker();
-    let described = brokers::described_rabbitmq(broker)?;
+    let described = brokers::rabbitmq::described(broker)?;
     let key = prepared::key_of(&experiment.filling(), broker, &described)?;
     let folder = PreparedFolder::of(experiment.broker.data_dir.as_deref())?;
     let usable = |observer: &mut dyn Observer| {
@@ -136,7 +136,13 @@ impl Maker<'_> {
             parent: Some(self.folder.dir().to_owned()),
             prepared_by: String::new(),
         };
-        let broker = brokers::start_with(&filler, Some(&data), bellows_exe, control, observer)?;
+        let broker = brokers::start_with(
+            &filler,
+            Some(&data),
+            bellows_exe,
+            control,
+            &mut starting(observer),
+        )?;
         let endpoint = broker.endpoint().clone();
         let seed = Start::now().seed;
         let filled = filling::fill(self.experiment, &endpoint, seed, control, observer)?;

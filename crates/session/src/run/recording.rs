@@ -23,10 +23,10 @@ use super::scenarios::ScenarioContext;
 use super::silences::Silences;
 use super::topology::BrokerState;
 use crate::Observer;
-use crate::brokers::{Listener, log::LogFollower};
 use crate::connection_time::ConnectionCounts;
 use crate::judge::Planned;
 use crate::usage::{Reading, UsageSource, between};
+use brokers::{Listener, log::LogFollower};
 use experiment::Requirement;
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.

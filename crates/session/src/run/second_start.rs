@@ -34,7 +34,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::brokers::BrokerError;
+    use brokers::BrokerError;
 
     #[test]
     fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {

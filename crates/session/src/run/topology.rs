@@ -7,7 +7,7 @@ use archive::Topology;
 use measure::{Clock, Time};
 use stacks::ErlangProcess;
 
-use crate::brokers::{Broker, BrokerError};
+use brokers::{Broker, BrokerError};
 
 /// How long a broker may take to answer after the run was stopped; a healthy one takes milliseconds.
 const AFTER_A_STOP: Duration = Duration::from_secs(2);
@@ -144,7 +144,7 @@ mod tests {
     use load::Endpoint;
 
     use super::*;
-    use crate::brokers::{Fault, Identity, Processes};
+    use brokers::{Fault, Identity, Processes};
 
     /// A broker that answers nothing in time, and counts the questions.
     #[derive(Debug)]

@@ -7,8 +7,8 @@ use measure::{Nanos, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
 use crate::Error;
-use crate::brokers::{Broker, BrokerError};
 use crate::trace::{LoggedCall, TraceLog, TraceState, TracedBroker};
+use brokers::{Broker, BrokerError};
 use experiment::Experiment;
 
 /// The ways to the nodes that an experiment traces, and a log for its traces.

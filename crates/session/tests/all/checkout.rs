@@ -9,11 +9,11 @@ use std::{
     process::Command,
 };
 
-use session::brokers::{
+use brokers::guardian;
+use brokers::{
     BrokerError,
     rabbitmq::{Config, RabbitMq},
 };
-use session::guardian;
 use tempfile::TempDir;
 
 /// The installed RabbitMQ's own folder.

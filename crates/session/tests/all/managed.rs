@@ -16,13 +16,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, getuid, kill_process};
-use session::brokers::{
+use brokers::guardian;
+use brokers::{
     BrokerError,
     managed::Progress,
     rabbitmq::{Config, RabbitMq},
 };
-use session::guardian;
+use rustix::process::{Pid, Signal, getuid, kill_process};
 use tempfile::TempDir;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_managed-helper");
@@ -248,7 +248,7 @@ fn sorted_words(line: &str) -> Vec<String> {
 fn step(progress: Progress<'_>) -> Option<String> {
     match progress {
         Progress::Step(text) => Some(text.to_owned()),
-        Progress::Waiting(..) | Progress::Logged(_) => None,
+        Progress::Waiting(..) | Progress::Logged(_) | Progress::Ready(_) => None,
     }
 }
 

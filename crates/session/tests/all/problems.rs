@@ -5,9 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use brokers::guardian;
 use experiment::{Experiment, ExperimentError, Origin, read_faults};
 use measure::Problem;
-use session::{brokers, guardian};
 use stacks::ProfileError;
 
 fn path() -> PathBuf {

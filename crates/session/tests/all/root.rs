@@ -10,9 +10,9 @@ use std::{
     process::Command,
 };
 
+use brokers::guardian;
+use brokers::rabbitmq::{Config, RabbitMq};
 use erlang::{Node, term::as_bytes};
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 use tempfile::TempDir;
 
 /// What the node says of a node that it starts as RabbitMQ 4 does: to ask others by, and apart from its own links.

@@ -2,8 +2,8 @@
 
 use std::{env, ffi::OsString, process::ExitCode, thread, time::Duration};
 
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
+use brokers::guardian;
+use brokers::rabbitmq::{Config, RabbitMq};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();

@@ -148,7 +148,7 @@ impl NodeArgs {
 
     /// Whether a bellows of this user has started the node of this name here, and nothing says how else it is reached.
     fn is_started(&self, name: &NodeName) -> bool {
-        let started = session::brokers::rabbitmq::started_nodes();
+        let started = brokers::rabbitmq::started_nodes();
         started.iter().any(|it| it.node == *name) && self.refuse_what_is_known("").is_ok()
     }
 
@@ -158,7 +158,7 @@ impl NodeArgs {
 
     /// The one node of this machine with such a name where no bellows of this user has started one.
     fn found_here(&self, beginning: &str) -> Result<Option<NodeName>, Failure> {
-        let mut started = session::brokers::rabbitmq::started_nodes().into_iter();
+        let mut started = brokers::rabbitmq::started_nodes().into_iter();
         if started.any(|it| it.node.as_str().starts_with(beginning)) {
             return Ok(None);
         }
@@ -177,7 +177,7 @@ impl NodeArgs {
     /// The one node with such a name that a bellows of this user has started here.
     fn started(&self, beginning: &str) -> Result<ConnectOptions, Failure> {
         self.refuse_what_is_known(beginning)?;
-        let started = session::brokers::rabbitmq::started_nodes();
+        let started = brokers::rabbitmq::started_nodes();
         let names: Vec<&str> = started.iter().map(|it| it.node.as_str()).collect();
         let all = match names.as_slice() {
             [] => "no bellows of this user runs one here".to_owned(),

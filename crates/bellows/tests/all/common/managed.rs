@@ -10,12 +10,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use brokers::guardian;
+use brokers::rabbitmq::{Config, RabbitMq};
 use erlang::queues::{QueueRequest, QueueSort, read_queues};
 use erlang::term::as_atom;
 use erlang::{ConnectOptions, Cookie, Helper, Node};
 use serde::{Deserialize, Serialize};
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 
 /// The lane's folder, which `scripts/lane` names.
 const LANE: &str = "LANE_OF_TEST";

@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use super::*;
-use crate::brokers::Listener;
 use crate::run::tests::{Heard, begun};
 use crate::usage::{Reading, UsageSource};
+use brokers::Listener;
 
 /// What a source of usage is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

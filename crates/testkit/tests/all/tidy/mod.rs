@@ -33,10 +33,25 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "brokers",
+        &[
+            "archive",
+            "erlang",
+            "experiment",
+            "linux",
+            "load",
+            "measure",
+            "profile",
+            "stacks",
+            "web",
+        ],
+    ),
+    (
         "session",
         &[
             "archive",
             "broker",
+            "brokers",
             "compare",
             "erlang",
             "experiment",
@@ -66,6 +81,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &[
             "archive",
             "broker",
+            "brokers",
             "erlang",
             "experiment",
             "load",
@@ -104,6 +120,11 @@ const BANS: &[(&str, &[&str], &str)] = &[
         "session",
         &["clap::"],
         "session knows nothing of the command line",
+    ),
+    (
+        "brokers",
+        &["clap::"],
+        "brokers know nothing of the command line",
     ),
     (
         "report",
@@ -241,7 +262,7 @@ const WAYS_OUT: &[&str] = &[
     "bellows/src/output.rs",
     // A whole screen, drawn from texts that are sanitised one by one.
     "bellows/src/cli/erlang/top/screen.rs",
-    "session/src/guardian/process.rs",
+    "brokers/src/guardian/process.rs",
     "testkit/src/lib.rs",
 ];
 

@@ -43,7 +43,8 @@ pub fn started_nodes() -> Vec<ConnectOptions> {
 }
 
 /// The directory of a node that a bellows of this user has started and that has not ended, by its name.
-pub(crate) fn node_directory(node: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn node_directory(node: &str) -> Option<PathBuf> {
     let mut directories = guarded_directories().into_iter();
     directories.find(|it| read(it).is_some_and(|options| options.node.as_str() == node))
 }

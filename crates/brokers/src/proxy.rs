@@ -9,7 +9,8 @@ use super::{Listener, registry::BROKERS};
 impl Listener {
     /// The number and the name of the process that passes connections on to a broker that calls itself `product`;
     /// `None` where none is seen.
-    pub(crate) fn proxy(&self, product: &str) -> Option<(u32, String)> {
+    #[must_use]
+    pub fn proxy(&self, product: &str) -> Option<(u32, String)> {
         let found = self.found?;
         if found == std::process::id() {
             return None;
@@ -29,7 +30,8 @@ impl Listener {
 
 /// Whether a process is called like one of a broker that bellows knows, so that it does not only pass
 /// connections on.
-pub(crate) fn is_broker(pid: u32) -> bool {
+#[must_use]
+pub fn is_broker(pid: u32) -> bool {
     processes::stat(pid).is_some_and(|stat| {
         let mut names = BROKERS.iter().flat_map(|known| known.processes);
         names.any(|name| *name == stat.command)

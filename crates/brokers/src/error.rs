@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
 
+use experiment::ExperimentError;
 use measure::Problem;
 
 use super::answer::NoAnswer;
@@ -40,7 +41,9 @@ pub enum BrokerError {
         /// Requested, 10^6 bytes.
         needed_mb: u64,
     },
-    /// The configuration cannot be used.
+    /// The request itself makes no sense.
+    Usage(Problem),
+    /// The configuration cannot be used, or what it names does not serve.
     Config(Problem),
     /// The broker ended instead of starting.
     Exited {
@@ -132,7 +135,7 @@ impl BrokerError {
                 format!("{} has {free_mb} MB free", directory.display()),
                 "free some, or set TMPDIR to a directory with more room",
             ),
-            Self::Config(problem) => problem.clone(),
+            Self::Usage(problem) | Self::Config(problem) => problem.clone(),
             Self::Exited {
                 product,
                 status,
@@ -194,13 +197,24 @@ impl From<guardian::GuardianError> for BrokerError {
     }
 }
 
-impl From<BrokerError> for crate::Error {
-    fn from(error: BrokerError) -> Self {
-        match error {
-            BrokerError::Cancelled => Self::Stopped { during: "start" },
-            slow @ BrokerError::NotReady { .. } => Self::NotReady(slow.problem()),
-            other => Self::Failed(other.problem()),
+impl From<Problem> for BrokerError {
+    fn from(problem: Problem) -> Self {
+        Self::Config(problem)
+    }
+}
+
+impl From<load::Error> for BrokerError {
+    fn from(error: load::Error) -> Self {
+        match error.is_usage() {
+            true => Self::Usage(error.problem()),
+            false => Self::Config(error.problem()),
         }
+    }
+}
+
+impl From<ExperimentError> for BrokerError {
+    fn from(error: ExperimentError) -> Self {
+        Self::Usage(error.problem())
     }
 }
 

@@ -5,16 +5,15 @@ use load::Endpoint;
 use super::super::{
     Broker, BrokerError, Fault, Identity, Processes,
     log::LogFollower,
-    managed::{Managed, Progress, Waiting, Workspace},
+    managed::{Managed, Waiting, Workspace},
     registration::{Registration, Request},
 };
 use super::install::{self, ArtemisInstallation, PRODUCT};
 use super::setup;
-use crate::Error;
 use crate::guardian::{self, clean_leftovers};
 use experiment::BrokerKind;
 
-pub(in crate::brokers) const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Artemis, start)),
     product: PRODUCT,
     program: "artemis",
@@ -38,17 +37,11 @@ struct Artemis {
     endpoint: Endpoint,
 }
 
-fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
+fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let spec = &request.experiment.broker;
-    let observer = request.observer;
-    let mut progress = |progress: Progress<'_>| match progress {
-        Progress::Step(text) => observer.step(text),
-        Progress::Waiting(text, waited) => observer.waiting(text, waited),
-        Progress::Logged(line) => observer.logged(line),
-    };
     let cancelled = || request.control.is_stopping();
     let mut waiting = Waiting {
-        progress: &mut progress,
+        progress: request.progress,
         cancelled: &cancelled,
     };
     for sentence in clean_leftovers() {

@@ -2,33 +2,32 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Broker, BrokerError, NodeData};
-use crate::{Error, Observer};
+use super::{Broker, BrokerError, NodeData, managed::Progress};
 use experiment::{BrokerKind, BrokerSpec, Experiment};
 
 /// A broker that bellows knows.
 #[derive(Debug)]
-pub(crate) struct Registration {
+pub struct Registration {
     /// `broker.kind`, and what starts or finds it; `None` where it can only be attached to.
     pub(super) start: Option<(BrokerKind, StartBroker)>,
     /// As it is called, and calls itself in AMQP's `connection.start`.
-    pub(crate) product: &'static str,
+    pub product: &'static str,
     /// The program that starts it; empty where it is part of bellows, or unknown.
-    pub(crate) program: &'static str,
+    pub program: &'static str,
     /// Where the program is when it is not on the path.
-    pub(crate) folders: &'static [&'static str],
+    pub folders: &'static [&'static str],
     /// How it is installed; empty where bellows cannot start it.
-    pub(crate) install: &'static str,
+    pub install: &'static str,
     /// What its processes are called (`/proc/PID/stat` keeps 15 bytes).
-    pub(crate) processes: &'static [&'static str],
+    pub processes: &'static [&'static str],
     /// The first argument of its processes; empty where they may have any.
-    pub(crate) subcommand: &'static str,
+    pub(super) subcommand: &'static str,
     /// Whether the installation that it would be started from is there, with what is replaced in it.
     pub(super) installed: fn(&BrokerSpec) -> Result<(), BrokerError>,
     /// The folder with the programs of the installation that it is started from, where they need not be in `PATH`.
     pub(super) programs: fn(&BrokerSpec) -> Option<PathBuf>,
     /// Whether profiles name its functions. `None` where they always do.
-    pub(crate) names_functions: Option<NamesFunctions>,
+    pub names_functions: Option<NamesFunctions>,
 }
 
 impl Registration {
@@ -47,7 +46,8 @@ impl Registration {
     };
 
     /// What the process of a broker is called, where this is one.
-    pub(crate) fn recognises(&self, command: &str, arguments: &[String]) -> Option<&'static str> {
+    #[must_use]
+    pub fn recognises(&self, command: &str, arguments: &[String]) -> Option<&'static str> {
         let first = arguments.get(1).map_or("", String::as_str);
         let is_meant = self.subcommand.is_empty() || self.subcommand == first;
         let mut names = self.processes.iter().copied();
@@ -55,16 +55,17 @@ impl Registration {
     }
 
     /// Whether bellows can start it from an installation.
-    pub(crate) const fn can_be_started(&self) -> bool {
+    #[must_use]
+    pub const fn can_be_started(&self) -> bool {
         self.start.is_some() && !self.program.is_empty()
     }
 }
 
 /// By a broker's process and its arguments: what makes profiles name its functions, or the remedy.
-pub(crate) type NamesFunctions = fn(u32, &[String]) -> Result<String, &'static str>;
+pub type NamesFunctions = fn(u32, &[String]) -> Result<String, &'static str>;
 
 /// Starts a broker, or finds it.
-pub(super) type StartBroker = fn(Request<'_>) -> Result<Box<dyn Broker>, Error>;
+pub(super) type StartBroker = fn(Request<'_>) -> Result<Box<dyn Broker>, BrokerError>;
 
 /// What a broker is started with.
 pub(super) struct Request<'a> {
@@ -74,5 +75,6 @@ pub(super) struct Request<'a> {
     /// The `bellows` executable, for the guardian and the embedded broker.
     pub(super) bellows_exe: &'a Path,
     pub(super) control: &'a load::Control,
-    pub(super) observer: &'a mut dyn Observer,
+    /// Told how far the start has got.
+    pub(super) progress: &'a mut dyn FnMut(Progress<'_>),
 }

@@ -49,14 +49,20 @@ impl Copied {
 
 /// What a folder holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FolderSize {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
-    pub(crate) allocated: u64,
+pub struct FolderSize {
+    /// Regular files.
+    pub files: u64,
+    /// Their lengths together.
+    pub bytes: u64,
+    /// Bytes on the disk.
+    pub allocated: u64,
 }
 
 /// Counts what a folder holds, and has all of it written to the disk where `sync` says so.
-pub(crate) fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError> {
+///
+/// # Errors
+/// What the operating system refused.
+pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError> {
     let mut size = FolderSize::default();
     for entry in fs::read_dir(folder).map_err(BrokerError::io("read", folder))? {
         let path = entry.map_err(BrokerError::io("read", folder))?.path();

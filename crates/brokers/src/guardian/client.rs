@@ -26,7 +26,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running guardian.
 #[derive(Debug)]
-pub(crate) struct Guardian {
+pub struct Guardian {
     child: Child,
     stdout: ChildStdout,
     heard: Vec<u8>,
@@ -34,7 +34,7 @@ pub(crate) struct Guardian {
 
 /// What a guardian says.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Message {
+pub enum Message {
     /// The broker's process was started.
     Started(ProcessId),
     /// It ended, with this status or signal.
@@ -87,7 +87,10 @@ impl Guardian {
     }
 
     /// The next thing it says, if it says any within `timeout`.
-    pub(crate) fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, GuardianError> {
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, GuardianError> {
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {

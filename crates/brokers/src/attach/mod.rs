@@ -15,10 +15,11 @@ use stacks::ErlangProcess;
 use self::management::ManagementLogin;
 use super::{
     Broker, BrokerError, Fault, Identity, Listener, Processes,
+    managed::Progress,
+    oauth2,
     rabbitmq::control,
     registration::{Registration, Request},
 };
-use crate::{Error, oauth2};
 use experiment::BrokerKind;
 use web::management::ManagementOptions;
 
@@ -27,10 +28,11 @@ pub(super) const REGISTRATION: Registration = Registration {
     ..Registration::NONE
 };
 
-fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
+fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let spec = &request.experiment.broker;
+    let progress = request.progress;
     if spec.oauth2.is_some() {
-        request.observer.step("requesting an access token");
+        progress(Progress::Step("requesting an access token"));
     }
     let mut endpoint = request.experiment.endpoint()?;
     let renewal = oauth2::log_in(spec, &mut endpoint, request.control)?;
@@ -48,18 +50,18 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     };
     if let Some(options) = &attached.node {
         let step = format!("connecting to the Erlang node {}", options.node);
-        request.observer.step(&step);
+        progress(Progress::Step(&step));
         node::check(options, request.control)?;
     }
     if let Some(options) = attached.management() {
-        request.observer.step("logging in to the management API");
+        progress(Progress::Step("logging in to the management API"));
         management::check(&options, request.control)?;
     }
     Ok(Box::new(attached))
 }
 
 /// Looks who listens on the port, where that is on this machine.
-fn find_processes(endpoint: &Endpoint, given: Option<u32>) -> Result<Processes, Error> {
+fn find_processes(endpoint: &Endpoint, given: Option<u32>) -> Result<Processes, BrokerError> {
     if let Some(pid) = given.filter(|pid| processes::stat(*pid).is_none()) {
         return Err(Problem::new(
             "broker.pid names no process",

@@ -8,13 +8,11 @@ mod leftovers;
 mod members;
 mod process;
 
+pub use client::{Guardian, Message};
 pub use error::GuardianError;
-pub use leftovers::clean_leftovers;
-pub use process::{SUBCOMMAND, main};
+pub use leftovers::{clean_leftovers, guarded_directory, private_file, private_folder};
+pub use members::marker_of;
+pub use process::{Command, SUBCOMMAND, main};
 
-pub(crate) use client::{Guardian, Message};
-pub(crate) use leftovers::{
-    Leftovers, guarded_directories, guarded_directory, private_file, private_folder, random_hex,
-};
-pub(crate) use members::{MARKER, marker_of, members};
-pub(crate) use process::Command;
+pub(crate) use leftovers::{Leftovers, guarded_directories, random_hex};
+pub(crate) use members::{MARKER, members};

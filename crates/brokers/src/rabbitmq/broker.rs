@@ -26,12 +26,12 @@ use super::{
     ready::wait_for_queues,
     setup,
 };
-use crate::{Error, guardian, oauth2};
+use crate::{guardian, oauth2};
 use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec};
 use web::hidden::Hidden;
 use web::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 
-pub(in crate::brokers) const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Rabbitmq, start)),
     product: PRODUCT,
     program: "rabbitmq-server",
@@ -89,9 +89,8 @@ fn refuse_amqp10(experiment: &Experiment, version: &str) -> Result<(), Problem> 
     }
 }
 
-fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
+fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let spec = &request.experiment.broker;
-    let observer = request.observer;
     let mut config = config(spec, request.bellows_exe);
     if let Some(data) = request.data {
         // A node on much data reads all of it before it takes clients.
@@ -109,22 +108,17 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     };
     ports::evade(&mut config, spec.node_count())?;
     let version = Installation::find(spec.root.as_deref())?.version;
-    refuse_amqp10(request.experiment, &version).map_err(BrokerError::Config)?;
+    refuse_amqp10(request.experiment, &version)?;
     let is_prepared = request.data.is_some_and(|data| data.original.is_some());
     let imports = match is_prepared {
         // They are part of the data.
         true => Vec::new(),
         false => definitions_to_import(spec, &version)?,
     };
-    let mut progress = |progress: Progress<'_>| match progress {
-        Progress::Step(text) => observer.step(text),
-        Progress::Waiting(text, waited) => observer.waiting(text, waited),
-        Progress::Logged(line) => observer.logged(line),
-    };
     let cancelled = || request.control.is_stopping();
     let is_relayed = request.experiment.cuts_nodes_off();
     let mut waiting = Waiting {
-        progress: &mut progress,
+        progress: request.progress,
         cancelled: &cancelled,
     };
     let cluster = Cluster::start(&config, spec.node_count(), is_relayed, &mut waiting)?;
@@ -133,15 +127,15 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         wait_for_queues(first, &mut waiting)?;
     }
     for note in first.notes() {
-        observer.step(note);
+        waiting.step(note);
     }
     let mut version = first.version().to_owned() + &first.origin();
     if let Some(patched) = first.patched(&cancelled)? {
-        observer.step(&format!("modules replaced: {patched}"));
+        waiting.step(&format!("modules replaced: {patched}"));
         version += &format!(" with {patched} replaced");
     }
     for (what, definitions) in imports {
-        observer.step(&format!("importing {what}"));
+        waiting.step(&format!("importing {what}"));
         first.import(&definitions, &cancelled)?;
     }
     let nodes = cluster.nodes().iter();
@@ -149,10 +143,10 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     endpoints.iter_mut().for_each(|it| spec.secure(it));
     let mut endpoint = endpoints.first().cloned().ok_or_else(no_node)?;
     if spec.oauth2.is_some() {
-        observer.step("requesting an access token");
+        waiting.step("requesting an access token");
     }
     let renewal = oauth2::log_in(spec, &mut endpoint, request.control)?;
-    observer.ready(&addresses(&config, &cluster, &endpoints));
+    (waiting.progress)(Progress::Ready(&addresses(&config, &cluster, &endpoints)));
     Ok(Box::new(StartedNodes {
         identity: Identity {
             kind: spec.kind.name(),
@@ -171,7 +165,10 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
 
 /// The RabbitMQ that would be started, with its Erlang and the modules that are replaced: what is prepared by it is prepared
 /// by no other.
-pub(crate) fn described(spec: &BrokerSpec) -> Result<String, BrokerError> {
+///
+/// # Errors
+/// It is not there, or what replaces its modules is none of that.
+pub fn described(spec: &BrokerSpec) -> Result<String, BrokerError> {
     described_as(&Installation::find(spec.root.as_deref())?, spec)
 }
 
@@ -371,7 +368,7 @@ impl Broker for StartedNodes {
 
 /// Enables a plugin that serves HTTP on a free port of the loopback interface, or on the one that the settings name below
 /// `key`; where that is.
-fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, Error> {
+fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, BrokerError> {
     add_plugin(config, plugin);
     let [free] = free_ports()?;
     let mut setting = |what: &str, value: String| -> String {
@@ -391,7 +388,7 @@ fn add_plugin(config: &mut Config, plugin: &str) {
 }
 
 /// Enables the pages of metrics: nodes of a cluster serve their own, each on a free port.
-fn enable_metrics(config: &mut Config, nodes: u32) -> Result<Vec<String>, Error> {
+fn enable_metrics(config: &mut Config, nodes: u32) -> Result<Vec<String>, BrokerError> {
     const PORT: &str = "prometheus.tcp.port";
     // One that is named is of a node alone; of several, the check of shared ports refuses it.
     if nodes < 2 || config.settings.contains_key(PORT) {
@@ -417,7 +414,7 @@ fn host_of(ip: &str) -> String {
 }
 
 /// Enables the management API; the node's own user logs in there.
-fn enable_management(config: &mut Config) -> Result<ManagementOptions, Error> {
+fn enable_management(config: &mut Config) -> Result<ManagementOptions, BrokerError> {
     Ok(ManagementOptions {
         url: enable(config, MANAGEMENT, "management")?,
         user: USER.to_owned(),

@@ -15,10 +15,9 @@ use measure::Problem;
 
 use super::{
     Broker, BrokerError, Certificates, Fault, Identity, PlayedFaults, Processes,
-    managed::Workspace,
+    managed::{Progress, Workspace},
     registration::{Registration, Request},
 };
-use crate::Error;
 use experiment::{BrokerKind, FaultSpec, write_faults};
 
 pub(super) const REGISTRATION: Registration = Registration {
@@ -38,8 +37,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time to end by itself once its standard input is closed, and to answer.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
-    request.observer.step("starting the embedded broker");
+fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
+    let progress = request.progress;
+    progress(Progress::Step("starting the embedded broker"));
     let spec = &request.experiment.broker;
     let secured = if spec.tls {
         let workspace = Workspace::new(PRODUCT, None, NEEDED_SPACE)?;
@@ -73,7 +73,7 @@ impl Embedded {
         faults: &[FaultSpec],
         bellows: &Path,
         secured: Option<(Workspace, Certificates)>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BrokerError> {
         let exe = bellows.display();
         let mut command = Command::new(bellows);
         command.args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"]);

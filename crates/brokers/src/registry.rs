@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::registration::{Registration, Request};
-use super::{Broker, NodeData, artemis, attach, embedded, rabbitmq};
-use crate::{Error, Observer};
+use super::{
+    Broker, BrokerError, NodeData, artemis, attach, embedded, managed::Progress, rabbitmq,
+};
 use experiment::{BrokerKind, BrokerSpec, Experiment};
 
 /// The brokers that an experiment can ask for, and those that are only recognised.
-pub(crate) const BROKERS: [&Registration; 7] = [
+pub const BROKERS: [&Registration; 7] = [
     &rabbitmq::REGISTRATION,
     &embedded::REGISTRATION,
     &attach::REGISTRATION,
@@ -44,19 +45,22 @@ pub fn start(
     experiment: &Experiment,
     bellows_exe: &Path,
     control: &load::Control,
-    observer: &mut dyn Observer,
-) -> Result<Box<dyn Broker>, Error> {
-    start_with(experiment, None, bellows_exe, control, observer)
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Box<dyn Broker>, BrokerError> {
+    start_with(experiment, None, bellows_exe, control, progress)
 }
 
 /// The same with data that outlives the broker: what it begins with, or is to leave.
-pub(crate) fn start_with(
+///
+/// # Errors
+/// Those of [`start`].
+pub fn start_with(
     experiment: &Experiment,
     data: Option<&NodeData>,
     bellows_exe: &Path,
     control: &load::Control,
-    observer: &mut dyn Observer,
-) -> Result<Box<dyn Broker>, Error> {
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Box<dyn Broker>, BrokerError> {
     experiment.check_broker()?;
     let kind = experiment.broker.kind;
     let starts = BROKERS.iter().filter_map(|broker| broker.start);
@@ -66,14 +70,13 @@ pub(crate) fn start_with(
             data,
             bellows_exe,
             control,
-            observer,
+            progress,
         }),
-        None => Err(super::BrokerError::config(
+        None => Err(BrokerError::config(
             "broker.kind is not registered",
             kind.name(),
             "take \"rabbitmq\", \"artemis\", \"embedded\" or \"attach\"",
-        )
-        .into()),
+        )),
     }
 }
 
@@ -81,7 +84,7 @@ pub(crate) fn start_with(
 ///
 /// # Errors
 /// It is not, or what is to be replaced in it is none of that.
-pub(crate) fn check_installed(spec: &BrokerSpec) -> Result<(), super::BrokerError> {
+pub fn check_installed(spec: &BrokerSpec) -> Result<(), BrokerError> {
     let of_kind = |(kind, _): (BrokerKind, _)| kind == spec.kind;
     let broker = BROKERS
         .iter()
@@ -90,7 +93,8 @@ pub(crate) fn check_installed(spec: &BrokerSpec) -> Result<(), super::BrokerErro
 }
 
 /// The folder with the programs of the installation that a broker is started from, where they need not be in `PATH`.
-pub(crate) fn programs(spec: &BrokerSpec) -> Option<PathBuf> {
+#[must_use]
+pub fn programs(spec: &BrokerSpec) -> Option<PathBuf> {
     let mut brokers = BROKERS.iter();
     let of_kind = |(kind, _): (BrokerKind, _)| kind == spec.kind;
     let broker = brokers.find(|broker| broker.start.is_some_and(of_kind))?;

@@ -65,7 +65,8 @@ fn is_marked(pid: u32, marker: &str) -> bool {
 }
 
 /// The unique name of the broker that a process is one of; `None` where it is none's, or another user's.
-pub(crate) fn marker_of(pid: u32) -> Option<String> {
+#[must_use]
+pub fn marker_of(pid: u32) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let marker = format!("{MARKER}=");
     let mut variables = environment.split(|&byte| byte == 0);

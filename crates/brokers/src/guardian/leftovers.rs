@@ -163,7 +163,8 @@ pub(crate) fn guarded_directories() -> Vec<PathBuf> {
 }
 
 /// The directory of this user's broker of this name, where somebody still looks after it.
-pub(crate) fn guarded_directory(name: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn guarded_directory(name: &str) -> Option<PathBuf> {
     let written = all_in(Path::new(STATES)).into_iter();
     let mut named = written.filter(|it| it.name == name && !it.abandoned());
     named.next().map(|it| it.directory)
@@ -259,7 +260,10 @@ fn is_own_directory(path: &Path) -> bool {
 }
 
 /// Makes a folder that only this user can look into, unless it is there.
-pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What the operating system refused.
+pub fn private_folder(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
@@ -267,7 +271,10 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a new file that only this user can read.
-pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), GuardianError> {
+///
+/// # Errors
+/// What the operating system refused.
+pub fn private_file(path: &Path, content: &[u8]) -> Result<(), GuardianError> {
     fs::OpenOptions::new()
         .write(true)
         .create(true)

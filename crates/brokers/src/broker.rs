@@ -166,13 +166,16 @@ pub struct Identity {
 
 impl Identity {
     /// `RabbitMQ 3.10.8`; `None` where it is not known yet.
-    pub(crate) fn name(&self) -> Option<String> {
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
         let version = self.version.as_deref().unwrap_or_default();
         let name = format!("{} {version}", self.product);
         Some(name.trim().to_owned()).filter(|name| !name.is_empty())
     }
 
-    pub(crate) fn summary(&self, pid: Option<u32>) -> BrokerSummary {
+    /// As a run folder keeps it.
+    #[must_use]
+    pub fn summary(&self, pid: Option<u32>) -> BrokerSummary {
         BrokerSummary {
             kind: self.kind.to_owned(),
             version: self.version.clone(),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use erlang::{ConnectOptions, Cookie, Error as NodeError, Node, NodeName};
 use measure::{Problem, Refused};
 
-use crate::Error;
-use crate::brokers::answer::{NoAnswer, wait_for};
-use crate::brokers::rabbitmq::control;
+use crate::BrokerError;
+use crate::answer::{NoAnswer, wait_for};
+use crate::rabbitmq::control;
 use experiment::BrokerSpec;
 
 /// Holds the cookie of the broker's Erlang node.
@@ -19,7 +19,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// There is no cookie, or none that can be read.
-pub(super) fn options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, Error> {
+pub(super) fn options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, BrokerError> {
     let Some(name) = &spec.node else {
         return Ok(None);
     };
@@ -52,7 +52,7 @@ const COOKIE_HELP: &str = "name the file with the node's cookie by broker.cookie
 ///
 /// # Errors
 /// Why the node is of no use, with the remedy.
-pub(super) fn check(options: &ConnectOptions, control: &load::Control) -> Result<(), Error> {
+pub(super) fn check(options: &ConnectOptions, control: &load::Control) -> Result<(), BrokerError> {
     let name = options.node.clone();
     let mut options = options.clone();
     options.timeout = CHECK_TIMEOUT;
@@ -64,7 +64,7 @@ pub(super) fn check(options: &ConnectOptions, control: &load::Control) -> Result
     }) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(problem(&error).into()),
-        Err(NoAnswer::Cancelled) => Err(Error::Stopped { during: "start" }),
+        Err(NoAnswer::Cancelled) => Err(BrokerError::Cancelled),
         Err(NoAnswer::TimedOut) => {
             let why = format!("no answer within {} s", longest.as_secs());
             Err(Problem::new(format!("cannot connect to {name}"), why, SILENT_HELP).into())

@@ -46,6 +46,8 @@ pub enum Progress<'a> {
     Waiting(&'a str, Duration),
     /// The broker logged this line.
     Logged(&'a str),
+    /// It is ready, and this says where it listens.
+    Ready(&'a str),
 }
 
 /// What bellows knows and hears while it waits for a broker.
@@ -165,7 +167,8 @@ impl Workspace {
     }
 
     /// All that the broker prints, from its first second on.
-    pub(crate) fn log(&self) -> PathBuf {
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
         self.directory.join("broker.log")
     }
 
@@ -208,7 +211,10 @@ impl Workspace {
     }
 
     /// Has a guardian start a program, whose output goes to [`Self::log`]; `command` runs the guardian.
-    pub(crate) fn guard(
+    ///
+    /// # Errors
+    /// The guardian does not start.
+    pub fn guard(
         &self,
         command: &[OsString],
         mut order: guardian::Command,
@@ -226,7 +232,10 @@ impl Workspace {
     }
 
     /// Ends what was guarded, and removes all of it.
-    pub(crate) fn end(&mut self, guardian: Option<Guardian>) -> Result<(), BrokerError> {
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn end(&mut self, guardian: Option<Guardian>) -> Result<(), BrokerError> {
         match guardian.map(Guardian::end) {
             // It has removed everything.
             Some(Ok(())) => {

@@ -6,10 +6,9 @@ use archive::Topology;
 use load::Endpoint;
 use measure::Problem;
 
-use crate::Error;
-use crate::brokers::BrokerError;
-use crate::brokers::answer::{NoAnswer, wait_for};
-use crate::brokers::rabbitmq::control;
+use crate::BrokerError;
+use crate::answer::{NoAnswer, wait_for};
+use crate::rabbitmq::control;
 use experiment::BrokerSpec;
 use web::hidden::Hidden;
 use web::management::{LoginRemedy, Management, ManagementOptions, TIMEOUT};
@@ -103,7 +102,10 @@ fn password(user: &str) -> Result<Hidden, Problem> {
 ///
 /// # Errors
 /// Why the API is of no use, with the remedy.
-pub(super) fn check(options: &ManagementOptions, control: &load::Control) -> Result<(), Error> {
+pub(super) fn check(
+    options: &ManagementOptions,
+    control: &load::Control,
+) -> Result<(), BrokerError> {
     let api = Management::new(options)?;
     let deadline = Instant::now() + CHECK_TIMEOUT;
     let cancelled = || control.is_stopping();
@@ -113,7 +115,7 @@ pub(super) fn check(options: &ManagementOptions, control: &load::Control) -> Res
         Err(why) => why,
     };
     let why = match why {
-        NoAnswer::Cancelled => return Err(Error::Stopped { during: "start" }),
+        NoAnswer::Cancelled => return Err(BrokerError::Cancelled),
         NoAnswer::TimedOut => format!("no answer within {} s", CHECK_TIMEOUT.as_secs()),
         NoAnswer::Failed(why) => why,
     };

@@ -44,15 +44,19 @@ const OPEN_FILES: u64 = 65_536;
 /// What the guardian starts. It is handed over in a file that only the user can read, because an
 /// environment may hold secrets and an argument list is public.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Command {
-    pub(crate) program: PathBuf,
-    pub(crate) arguments: Vec<OsString>,
+pub struct Command {
+    /// The file of the program.
+    pub program: PathBuf,
+    /// Its arguments, without its name.
+    pub arguments: Vec<OsString>,
     /// All of it: nothing else comes through.
-    pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) directory: PathBuf,
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where it works.
+    pub directory: PathBuf,
     /// The file that gets standard output and standard error.
-    pub(crate) log: PathBuf,
-    pub(crate) state_file: PathBuf,
+    pub log: PathBuf,
+    /// Where it is written down what is to be removed once bellows is gone.
+    pub state_file: PathBuf,
 }
 
 /// Runs the guardian until bellows lets go of it; `args` is what follows [`SUBCOMMAND`]: the path

@@ -13,7 +13,7 @@ use web::broker_objects::BrokerObjects;
 
 /// An expression that the node evaluates, whose value is JSON.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::brokers) struct Question {
+pub(crate) struct Question {
     expression: &'static str,
     asks_for: &'static str,
     timeout: Duration,
@@ -22,7 +22,7 @@ pub(in crate::brokers) struct Question {
 }
 
 /// What a broker is asked for that tells its topology, by whichever way.
-pub(in crate::brokers) const OBJECTS: &str = "its queues and bindings";
+pub(crate) const OBJECTS: &str = "its queues and bindings";
 /// Queues, exchanges and bindings: a [`BrokerObjects`].
 const TOPOLOGY: Question = Question {
     expression: include_str!("topology.erl"),
@@ -31,7 +31,7 @@ const TOPOLOGY: Question = Question {
     again: Some(AGAIN),
 };
 /// What the busiest processes do: a list of [`stacks::ErlangProcess`].
-pub(in crate::brokers) const PROCESSES: Question = Question {
+pub(crate) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
     asks_for: "what its processes do",
     timeout: TIMEOUT,
@@ -67,14 +67,14 @@ pub(super) const IMPORT: Question = Question {
 };
 
 /// A healthy node answers within milliseconds, more on a busy machine.
-pub(in crate::brokers) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// A node that lives and is too busy for that gets so long once more.
 const AGAIN: Duration = Duration::from_secs(60);
 /// 100,000 queues take minutes.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// The node's queues, exchanges and bindings.
-pub(in crate::brokers) fn topology(
+pub(crate) fn topology(
     options: ConnectOptions,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Topology, BrokerError> {
@@ -83,7 +83,7 @@ pub(in crate::brokers) fn topology(
 }
 
 /// The node's answer to a question. Whoever waits for it may give up.
-pub(in crate::brokers) fn ask<T: DeserializeOwned>(
+pub(crate) fn ask<T: DeserializeOwned>(
     options: ConnectOptions,
     question: Question,
     cancelled: &dyn Fn() -> bool,
