@@ -27,5 +27,5 @@ pub use error::BrokerError;
 pub use fault::{Fault, PlayedFault, PlayedFaults};
 pub use node_data::NodeData;
 pub use proxy::is_broker;
-pub use registration::{NamesFunctions, Registration};
+pub use registration::Registration;
 pub use registry::{BROKERS, check_installed, programs, start, start_with};

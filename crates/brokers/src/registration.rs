@@ -62,7 +62,7 @@ impl Registration {
 }
 
 /// By a broker's process and its arguments: what makes profiles name its functions, or the remedy.
-pub type NamesFunctions = fn(u32, &[String]) -> Result<String, &'static str>;
+type NamesFunctions = fn(u32, &[String]) -> Result<String, &'static str>;
 
 /// Starts a broker, or finds it.
 pub(super) type StartBroker = fn(Request<'_>) -> Result<Box<dyn Broker>, BrokerError>;
