@@ -1,6 +1,5 @@
 use std::thread;
 
-use archive::Finding;
 use load::Endpoint;
 
 use super::*;
