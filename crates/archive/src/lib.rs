@@ -9,6 +9,7 @@ mod cost_change;
 mod data_folder;
 mod error;
 mod facts;
+mod finding;
 mod histogram_decode;
 mod histogram_log;
 mod history;
@@ -60,6 +61,9 @@ pub use facts::{
     BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, LoopUse, OwnFault,
     ProducerTime, RunQueueWait,
 };
+pub use finding::{
+    CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, SentOf, StallWait, Stood, WarningCode,
+};
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use history::{History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun};
 pub use labels::{Labels, Tag};
@@ -99,7 +103,7 @@ pub use summary::{
 };
 pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
-pub use warning::{RELEASE_BUILD, Tier, Warning, WarningCode};
+pub use warning::{RELEASE_BUILD, Tier, Warning};
 pub use writer::{RunWriter, sanitised};
 
 /// Names of the files of a run folder.

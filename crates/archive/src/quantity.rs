@@ -9,7 +9,7 @@ use measure::{LatencySummary, Recorder, Refused, Summaries};
 use crate::requests::{Requested, requested};
 use crate::scenario::REQUESTS;
 use crate::{
-    Cause, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary, ScenarioSummary,
+    Cause, Finding, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary, ScenarioSummary,
     SeriesPoint, Warning, WarningCode,
 };
 
@@ -131,7 +131,7 @@ fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
 fn is_rate_missed(summary: &RunSummary) -> bool {
     let verdict = summary.verdict.as_ref();
     let cause = verdict.and_then(|it| it.cause.as_ref());
-    let not_achieved = |it: &Warning| it.code == WarningCode::RateNotAchieved;
+    let not_achieved = |it: &Warning| it.code() == WarningCode::RateNotAchieved;
     matches!(
         cause,
         Some(Cause::ConsumersBehind { .. } | Cause::ConsumersSlow)
@@ -222,9 +222,12 @@ static FIGURES: [Figure; 22] = [
     }),
     figure("refused", QuantityUnit::Count, |s| {
         let mut warnings = s.warnings.iter();
-        let found = warnings.find(|it| it.code == WarningCode::MessagesNotAccepted);
+        let nacked = warnings.find_map(|it| match it.finding {
+            Finding::MessagesNotAccepted { nacked, .. } => Some(nacked),
+            _ => None,
+        });
         let is_sent = s.sent.total > 0;
-        let refused = found.map_or(0, |it| it.count("nacked"));
+        let refused = nacked.unwrap_or(0);
         is_sent.then_some(refused as f64).ok_or(NOT_SENT)
     }),
     figure("broker cpu", QuantityUnit::Ns, |s| {

@@ -15,7 +15,12 @@ fn whole(unit: &str) -> RunSummary {
         p99_ns: 2,
         ..LatencySummary::default()
     };
-    let refused = Warning::new(WarningCode::MessagesNotAccepted, Tier::Caution);
+    let refused = Finding::MessagesNotAccepted {
+        sent: 9,
+        nacked: 4,
+        returned: 1,
+        not_confirmed: 0,
+    };
     let mut summary = RunSummary {
         sent: rate(3.0),
         completed: rate(2.0),
@@ -44,7 +49,7 @@ fn whole(unit: &str) -> RunSummary {
             for_s: 1.0,
             ..Stall::default()
         }],
-        warnings: vec![refused.with("nacked", 4_u64)],
+        warnings: vec![Warning::new(Tier::Caution, refused)],
         ..RunSummary::default()
     };
     let scenario = ScenarioSummary {

@@ -11,8 +11,8 @@ use crate::histogram_log::HistogramLogWriter;
 use crate::line_file::LineFile;
 use crate::lock::RunLock;
 use crate::{
-    Error, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier, TracedCall,
-    Warning, WarningCode, file,
+    Error, Finding, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier,
+    TracedCall, Warning, file,
 };
 use stacks::replace_file;
 
@@ -173,12 +173,14 @@ impl RunWriter {
     /// since the others are nearly always its consequence.
     pub fn complain(&mut self, name: &str, cause: &str) {
         if self.warnings.is_empty() {
-            self.warnings.push(
-                Warning::new(WarningCode::ArchiveIncomplete, Tier::Caution)
-                    .with("file", name)
-                    .with("folder", self.dir.display().to_string())
-                    .with("why", cause),
-            );
+            self.warnings.push(Warning::new(
+                Tier::Caution,
+                Finding::ArchiveIncomplete {
+                    file: name.to_owned(),
+                    folder: self.dir.display().to_string(),
+                    why: cause.to_owned(),
+                },
+            ));
         }
     }
 

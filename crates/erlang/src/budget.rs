@@ -166,6 +166,19 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
             let remedy = "leave out arguments (--no-arguments), name fewer functions or processes, or leave the node more CPU";
             return (text, remedy);
         }
+        _ => reached(limit, &seen),
+    };
+    let allowed = match (is_bytes, allowed) {
+        (false, 1) => "1 is".to_owned(),
+        (_, allowed) => format!("{} are", shown(allowed)),
+    };
+    let text = format!("withdrew from the node: {what}, and {allowed} allowed");
+    (text, remedy)
+}
+
+/// What was seen where a limit tripped, and what to do.
+fn reached(limit: &str, seen: &str) -> (String, &'static str) {
+    match limit {
         "rate" => (format!("{seen} calls in one second"), "--rate allows more"),
         "backlog" => (
             format!("{seen} trace messages waited on the node"),
@@ -214,13 +227,7 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
             "name fewer modules, or follow fewer calls with --limit",
         ),
         other => (format!("{other} was {seen}"), "see the options' budget"),
-    };
-    let allowed = match (is_bytes, allowed) {
-        (false, 1) => "1 is".to_owned(),
-        (_, allowed) => format!("{} are", shown(allowed)),
-    };
-    let text = format!("withdrew from the node: {what}, and {allowed} allowed");
-    (text, remedy)
+    }
 }
 
 /// The cause where no process has the role that is asked for.

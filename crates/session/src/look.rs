@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use archive::{LookSpan, Tier, Warning, WarningCode};
+use archive::{Finding, LookSpan, Tier, Warning};
 use linux::ProcessId;
 use measure::{Clock, Time};
 use serde::{Deserialize, Serialize};
@@ -214,12 +214,12 @@ pub(crate) fn warning(spans: &[LookSpan], load: (f64, f64)) -> Option<Warning> {
         seconds += (to - span.start.max(until)).max(0.0);
         until = until.max(to);
     }
-    Some(
-        Warning::new(WarningCode::LookedInto, Tier::Note)
-            .with("looks", during.len() as u64)
-            .with("commands", commands.join(", "))
-            .with("seconds", seconds),
-    )
+    let looked = Finding::LookedInto {
+        looks: during.len() as u64,
+        commands: commands.join(", "),
+        seconds,
+    };
+    Some(Warning::new(Tier::Note, looked))
 }
 
 /// Removes a word that nobody needs any more: the folder is read each second.
@@ -270,7 +270,10 @@ mod tests {
         // A later run on the same broker had none.
         assert!(looks.spans(later, later + Nanos::SECOND).is_empty());
         let warning = warning(&[span], (0.0, 0.5)).unwrap();
-        assert!(warning.number("seconds") <= 0.5, "{warning:?}");
+        let Finding::LookedInto { seconds, .. } = warning.finding else {
+            panic!("{warning:?}")
+        };
+        assert!(seconds <= 0.5, "{seconds}");
     }
 
     #[test]

@@ -425,9 +425,29 @@ impl Reader {
         }
     }
 
+    /// Whether all that a sample refers to came before it.
+    fn knows(
+        &self,
+        stack: u32,
+        thread: u32,
+        process: Option<u32>,
+        wait: Option<u32>,
+    ) -> Result<(), String> {
+        let profile = &self.profile;
+        let known = (stack as usize) < profile.stacks.len()
+            && (thread as usize) < profile.threads.len()
+            && process.is_none_or(|it| (it as usize) < profile.processes.len())
+            && wait.is_none_or(|it| (it as usize) < profile.waits.len());
+        let why = || {
+            format!(
+                "sample of unknown stack {stack}, thread {thread}, process {process:?} or wait {wait:?}"
+            )
+        };
+        known.then_some(()).ok_or_else(why)
+    }
+
     /// Adds one line; says whether it was the footer.
     fn add(&mut self, bytes: &[u8]) -> Result<bool, String> {
-        let profile = &mut self.profile;
         let line: Line<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         self.taken += match line {
             Line::Sample(..) => size_of::<Sample>(),
@@ -439,18 +459,12 @@ impl Reader {
             Line::Thread(_) | Line::Note(_) => size_of::<String>() + bytes.len(),
             _ => 0,
         };
+        if let Line::Sample(_, stack, thread, _, _, _, process, wait) = line {
+            self.knows(stack, thread, process.flatten(), wait)?;
+        }
+        let profile = &mut self.profile;
         match line {
             Line::Sample(t, stack, thread, cpu, complete, weight, process, wait) => {
-                let process = process.flatten();
-                let known = (stack as usize) < profile.stacks.len()
-                    && (thread as usize) < profile.threads.len()
-                    && process.is_none_or(|it| (it as usize) < profile.processes.len())
-                    && wait.is_none_or(|it| (it as usize) < profile.waits.len());
-                if !known {
-                    return Err(format!(
-                        "sample of unknown stack {stack}, thread {thread}, process {process:?} or wait {wait:?}"
-                    ));
-                }
                 profile.samples.push(Sample {
                     t,
                     weight,
@@ -459,7 +473,7 @@ impl Reader {
                     cpu,
                     complete,
                     unwinding: self.unwinding,
-                    process,
+                    process: process.flatten(),
                     wait,
                 });
             }

@@ -365,7 +365,7 @@ pub(crate) fn elsewhere(a: &RunRecord, b: &RunRecord) -> Option<String> {
 fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     let told = |record: &RunRecord| {
         let warnings = record.summary.iter().flat_map(|it| &it.warnings);
-        let mut codes = warnings.map(|warning| warning.code);
+        let mut codes = warnings.map(archive::Warning::code);
         let is_debug = codes.any(|code| code == WarningCode::DebugBuild);
         let build = if is_debug { ", a debug build" } else { "" };
         format!("bellows {}{build}", record.versions.bellows)

@@ -46,7 +46,7 @@ fn played(random: &mut Random, rate: f64, lost: f64, broken: u64) -> RunRecord {
         ..LedgerSummary::default()
     });
     if broken > 0 && random.one_in(broken) {
-        let warning = Warning::new(WarningCode::BrokerGone, Tier::Invalid);
+        let warning = crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid);
         summary.warnings.push(warning);
     }
     record

@@ -11,7 +11,7 @@ fn spoiled_side(runs: u32, spoiled: u32, code: WarningCode) -> Vec<RunRecord> {
         let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
         let summary = record.summary.as_mut().expect("a summary");
         if at < spoiled {
-            let warning = Warning::new(code, Tier::Invalid);
+            let warning = crate::example_warnings::example(code, Tier::Invalid);
             summary.warnings.push(warning);
         }
         record
@@ -155,7 +155,8 @@ fn what_cannot_be_proven_takes_no_level_from_what_can() {
             third.name = "third".into();
             summary.scrapes.extend([second, third]);
             if at < gone {
-                let warning = Warning::new(WarningCode::BrokerGone, Tier::Invalid);
+                let warning =
+                    crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid);
                 summary.warnings.push(warning);
             }
         }
@@ -189,7 +190,7 @@ fn a_generator_that_one_side_saturates_leaves_it_open_and_others_on_the_machine_
     assert!(full.decision == Decision::Undecided && found.is_undecided() && !found.is_worse());
     let mut disturbed = side(6);
     for record in &mut disturbed {
-        let steal = Warning::new(WarningCode::CpuSteal, Tier::Caution);
+        let steal = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
         record
             .summary
             .as_mut()

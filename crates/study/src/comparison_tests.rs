@@ -288,7 +288,8 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
             });
             summary.cpu_us_per_message.broker = Some(20.0);
             if missed {
-                let warning = Warning::new(WarningCode::RateNotAchieved, Tier::Caution);
+                let warning =
+                    crate::example_warnings::example(WarningCode::RateNotAchieved, Tier::Caution);
                 summary.warnings.push(warning);
             }
             run
@@ -380,7 +381,8 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
                 ..measure::ledger::LedgerSummary::default()
             });
             if lost > 0 {
-                let warning = Warning::new(WarningCode::MessagesLost, Tier::Invalid);
+                let warning =
+                    crate::example_warnings::example(WarningCode::MessagesLost, Tier::Invalid);
                 summary.warnings.push(warning);
             }
             record
@@ -442,8 +444,7 @@ fn counts_of_what_is_by_design_have_a_margin() {
                 ..measure::ledger::LedgerSummary::default()
             });
             if refused > 0 {
-                let code = WarningCode::MessagesNotAccepted;
-                let warning = Warning::new(code, Tier::Caution).with("nacked", refused);
+                let warning = crate::example_warnings::refused(refused);
                 summary.warnings.push(warning);
             }
             record
@@ -497,8 +498,7 @@ fn refused_and_reordered_messages_are_figures() {
                 ..measure::ledger::LedgerSummary::default()
             });
             if refused > 0 {
-                let code = WarningCode::MessagesNotAccepted;
-                let warning = Warning::new(code, Tier::Caution).with("nacked", refused);
+                let warning = crate::example_warnings::refused(refused);
                 summary.warnings.push(warning);
             }
             record

@@ -105,7 +105,7 @@ fn why_not(record: &RunRecord, newest: Option<&RunRecord>, counted: usize) -> Op
 /// Whether a debug build of bellows made a run: those of another build do not count beside it.
 fn is_of_debug_build(record: &RunRecord) -> bool {
     let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
-    warnings.any(|it| it.code == WarningCode::DebugBuild)
+    warnings.any(|it| it.code() == WarningCode::DebugBuild)
 }
 
 /// Whether a run is called after its command, so that the name says nothing of what was run.

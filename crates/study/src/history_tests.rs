@@ -235,7 +235,8 @@ fn runs_that_their_own_broker_spoils_are_a_change() {
         .map(|day| record(day, 2, "4.0", around(1e3, day)))
         .collect();
     for run in runs.iter_mut().skip(7) {
-        let gone = archive::Warning::new(WarningCode::BrokerGone, archive::Tier::Invalid);
+        let gone =
+            crate::example_warnings::example(WarningCode::BrokerGone, archive::Tier::Invalid);
         run.summary.as_mut().unwrap().warnings.push(gone);
     }
     let found = history("x", &runs, 0.05);
@@ -451,7 +452,8 @@ fn runs_of_a_debug_build_count_and_are_told() {
         .collect();
     assert!(!history("x", &runs, 0.05).debug_build);
     for run in runs.iter_mut().skip(2) {
-        let debug = archive::Warning::new(WarningCode::DebugBuild, archive::Tier::Invalid);
+        let debug =
+            crate::example_warnings::example(WarningCode::DebugBuild, archive::Tier::Invalid);
         run.summary.as_mut().unwrap().warnings.push(debug);
     }
     let found = history("x", &runs, 0.05);

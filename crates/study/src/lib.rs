@@ -2,6 +2,8 @@
 //! Runs come in as they were archived, or as an experiment that is to be run next; nothing is started here.
 
 mod comparison;
+#[cfg(test)]
+mod example_warnings;
 mod figures;
 mod function_costs;
 mod history;

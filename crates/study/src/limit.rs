@@ -231,23 +231,19 @@ fn cautions(summary: &RunSummary) -> Vec<Warning> {
         )
     };
     let warnings = summary.warnings.iter();
-    let kept = warnings.filter(|it| it.tier != Tier::Note && !of_limit(it.code));
-    let kept = kept.map(|it| Warning {
-        values: std::collections::BTreeMap::new(),
-        ..it.clone()
-    });
-    kept.collect()
+    let kept = warnings.filter(|it| it.tier != Tier::Note && !of_limit(it.code()));
+    kept.cloned().collect()
 }
 
 /// Whether a warning says that the run was another one than the experiment describes.
 fn is_not_as_planned(warning: &Warning) -> bool {
-    warning.code == WarningCode::FaultsMissed && warning.tier == Tier::Invalid
+    warning.code() == WarningCode::FaultsMissed && warning.tier == Tier::Invalid
 }
 
 /// What a warning says that leaves no rate of a run to be called one that holds.
 fn broken(warning: &Warning) -> Option<&'static str> {
     // A saturated generator says nothing of the rate.
-    let is_of_rate = warning.code != WarningCode::GeneratorSaturated;
+    let is_of_rate = warning.code() != WarningCode::GeneratorSaturated;
     why_invalid(warning).filter(|_| is_of_rate)
 }
 

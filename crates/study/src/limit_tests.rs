@@ -122,8 +122,10 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
 fn paced_consumers_miss_a_rate_also_on_a_machine_that_others_use() {
     let stolen = |cause: Option<Cause>| {
         let mut of = summary();
-        of.warnings
-            .push(Warning::new(WarningCode::CpuSteal, Tier::Caution));
+        of.warnings.push(crate::example_warnings::example(
+            WarningCode::CpuSteal,
+            Tier::Caution,
+        ));
         of.received.rate = 500.0;
         of.verdict.as_mut().unwrap().cause = cause;
         let record = RunRecord {
@@ -145,9 +147,11 @@ fn a_trial_keeps_what_puts_its_numbers_in_doubt() {
         (WarningCode::TooFewCores, Tier::Caution),
         (WarningCode::TooFewSamples, Tier::Note),
     ] {
-        summary.warnings.push(Warning::new(code, tier));
+        summary
+            .warnings
+            .push(crate::example_warnings::example(code, tier));
     }
-    let kept: Vec<_> = cautions(&summary).iter().map(|it| it.code).collect();
+    let kept: Vec<_> = cautions(&summary).iter().map(Warning::code).collect();
     assert_eq!(kept, [WarningCode::TooFewCores]);
 }
 
@@ -165,7 +169,12 @@ fn no_rates_are_suggested_where_nobody_knows_the_limit() {
 
 #[test]
 fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
-    let of = |code, tier| judged(|it| it.warnings.push(Warning::new(code, tier)));
+    let of = |code, tier| {
+        judged(|it| {
+            it.warnings
+                .push(crate::example_warnings::example(code, tier))
+        })
+    };
     for code in [
         WarningCode::MessagesLost,
         WarningCode::BrokerGone,
@@ -184,9 +193,10 @@ fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
         LimitOutcome::Held
     );
     let mut missed = summary();
-    missed
-        .warnings
-        .push(Warning::new(WarningCode::FaultsMissed, Tier::Invalid));
+    missed.warnings.push(crate::example_warnings::example(
+        WarningCode::FaultsMissed,
+        Tier::Invalid,
+    ));
     let record = RunRecord {
         summary: Some(missed),
         ..RunRecord::default()

@@ -229,7 +229,8 @@ fn pairs_that_are_all_spoiled_say_why() {
     while let Some(next) = next_run(&of) {
         let run = made(next, of.runs.len(), true);
         let mut record = record(&run.id, [0.0; 3]);
-        let mut warning = Warning::new(WarningCode::CertificateNotChecked, Tier::Invalid);
+        let mut warning =
+            crate::example_warnings::example(WarningCode::CertificateNotChecked, Tier::Invalid);
         warning.text = "the certificate was not checked".to_owned();
         if let Some(summary) = &mut record.summary {
             summary.warnings.push(warning);
@@ -254,10 +255,14 @@ fn spoils(is_gone: impl Fn(NextRun) -> bool) -> Result<Comparison, Problem> {
         let mut record = record(&format!("run-{}", of.runs.len()), [0.0; 3]);
         let summary = record.summary.as_mut().expect("a summary");
         let warning = match (is_gone(next), next.side) {
-            (true, _) => Some(Warning::new(WarningCode::BrokerGone, Tier::Invalid)),
-            (false, ComparedSideName::A) => {
-                Some(Warning::new(WarningCode::CpuSteal, Tier::Caution))
-            }
+            (true, _) => Some(crate::example_warnings::example(
+                WarningCode::BrokerGone,
+                Tier::Invalid,
+            )),
+            (false, ComparedSideName::A) => Some(crate::example_warnings::example(
+                WarningCode::CpuSteal,
+                Tier::Caution,
+            )),
             (false, ComparedSideName::B) => None,
         };
         summary.warnings.extend(warning);

@@ -594,7 +594,8 @@ mod tests {
         assert!(run(1.5, waits));
         let stolen = |of: &mut archive::RunSummary| {
             let code = archive::WarningCode::CpuSteal;
-            of.warnings.push(archive::Warning::new(code, Tier::Caution));
+            of.warnings
+                .push(crate::example_warnings::example(code, Tier::Caution));
         };
         assert!(run(1.5, stolen));
     }

@@ -1,8 +1,8 @@
 //! Runs that do not count, by what spoiled them: what a side did itself is evidence, what others did to the machine is not.
 
 use archive::{
-    Cause, ComparedFigure, FailedBy, QuantityUnit, RunRecord, RunState, RunSummary, RunsCounted,
-    Tier, Warning, WarningCode,
+    Cause, ComparedFigure, FailedBy, Finding, QuantityUnit, RunRecord, RunState, RunSummary,
+    RunsCounted, Tier, Warning, WarningCode,
 };
 use compare::{fisher, least_fisher};
 
@@ -22,8 +22,11 @@ pub(crate) enum SpoiledBy {
 pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
     let mut warnings = summary.warnings.iter();
     let took = |it: &Warning| {
-        let is_others = it.code == WarningCode::TooFewCores && it.number("other_cores") > 0.0;
-        it.code == WarningCode::CpuSteal || is_others
+        let others = match &it.finding {
+            Finding::TooFewCores { used } => used.other_cores,
+            _ => 0.0,
+        };
+        it.code() == WarningCode::CpuSteal || others > 0.0
     };
     let verdict = summary.verdict.as_ref();
     let cause = verdict.and_then(|it| it.cause.as_ref());
@@ -53,7 +56,7 @@ pub(crate) fn disturbance(summary: &RunSummary) -> f64 {
 pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
     let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
     let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
-    match warning.code {
+    match warning.code() {
         WarningCode::DebugBuild => Tier::Caution,
         WarningCode::MessagesLost if is_counted => Tier::Caution,
         _ => warning.tier,
@@ -65,7 +68,7 @@ pub(crate) fn why_invalid(warning: &Warning) -> Option<&'static str> {
     if warning.tier != Tier::Invalid {
         return None;
     }
-    Some(match warning.code {
+    Some(match warning.code() {
         WarningCode::MessagesLost => "messages were lost, duplicated or damaged",
         WarningCode::BrokerGone => "connections were lost for good",
         WarningCode::NodeGone => "a node was gone at the end",
@@ -106,7 +109,7 @@ pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
         return is_own.then_some(SpoiledBy::Side);
     }
     let summary = record.summary.as_ref()?;
-    let warnings = || invalid(record).map(|it| it.code);
+    let warnings = || invalid(record).map(Warning::code);
     let is_broken = |code| {
         use WarningCode::{BrokerGone, MessagesLost, NodeGone};
         matches!(code, BrokerGone | MessagesLost | NodeGone)

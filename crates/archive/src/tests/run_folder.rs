@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::common;
 use super::common::{CREATED, record, write_run};
-use crate::{Error, RunReader, RunState, RunWriter, WarningCode, file, list_runs};
+use crate::{Error, Finding, RunReader, RunState, RunWriter, file, list_runs};
 use measure::{LatencySummary, Metric, Phase};
 
 fn written(dir: &Path, state: RunState) -> RunWriter {
@@ -233,9 +233,13 @@ fn a_full_disk_becomes_one_warning_and_the_rest_is_written() {
     let [warning] = writer.warnings() else {
         panic!("{:?}", writer.warnings())
     };
-    assert_eq!(warning.code, WarningCode::ArchiveIncomplete);
-    assert_eq!(warning.values["file"], "series.jsonl");
-    let why = warning.values["why"].as_str().unwrap();
+    let Finding::ArchiveIncomplete {
+        file: name, why, ..
+    } = &warning.finding
+    else {
+        panic!("{warning:?}")
+    };
+    assert_eq!(name, "series.jsonl");
     assert!(why.contains("No space left"), "{why}");
     assert_eq!(
         list_runs(runs.path()).unwrap()[0]
@@ -256,7 +260,9 @@ fn a_removed_folder_becomes_one_warning() {
     let [warning] = writer.warnings() else {
         panic!("{:?}", writer.warnings())
     };
-    let why = warning.values["why"].as_str().unwrap();
+    let Finding::ArchiveIncomplete { why, .. } = &warning.finding else {
+        panic!("{warning:?}")
+    };
     assert!(why.contains("No such file"), "{why}");
 }
 

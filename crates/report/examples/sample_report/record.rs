@@ -1,10 +1,10 @@
 //! `run.json` of a made-up run.
 
 use archive::{
-    BindingRecord, BrokerSummary, BrokerUse, Event, ExchangeRecord, Facts, Hardware, LimitedBy,
-    LoopUse, PerMessage, PhaseSpan, ProducerTime, QuantityUnit, QueueRecord, Reason,
-    RequirementOutcome, Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier,
-    Topology, Verdict, Versions, Warning, WarningCode,
+    BindingRecord, BrokerSummary, BrokerUse, CoresUsed, Event, ExchangeRecord, Facts, FewSamples,
+    Finding, Hardware, LimitedBy, LoopUse, PerMessage, PhaseSpan, ProducerTime, QuantityUnit,
+    QueueRecord, Reason, RequirementOutcome, Rss, RunRecord, RunState, RunSummary, SeriesPoint,
+    Throughput, Tier, Topology, Verdict, Versions, Warning,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Phase, Problem};
@@ -214,27 +214,52 @@ fn warnings(state: &State) -> Vec<Warning> {
         return Vec::new();
     }
     let mut all = vec![
-        Warning::new(WarningCode::TooFewCores, Tier::Caution)
-            .with("cores", 2)
-            .with("broker_cores", 1.2)
-            .with("client_cores", 0.2)
-            .with("run_queue_wait", 0.21),
-        Warning::new(WarningCode::TooFewSamples, Tier::Note)
-            .with("latency", "end-to-end")
-            .with("samples", 60_000)
-            .with("percentile", "p99.99"),
+        Warning::new(
+            Tier::Caution,
+            Finding::TooFewCores {
+                used: CoresUsed {
+                    cores: 2,
+                    broker_cores: 1.2,
+                    client_cores: 0.2,
+                    other_cores: 0.0,
+                    run_queue_wait: 0.21,
+                    broker_run_queue_wait: 0.0,
+                    rate_met: false,
+                },
+            },
+        ),
+        Warning::new(
+            Tier::Note,
+            Finding::TooFewSamples {
+                latencies: vec![FewSamples {
+                    latency: "end-to-end".to_owned(),
+                    samples: 60_000,
+                    percentile: "p99.99".to_owned(),
+                }],
+            },
+        ),
     ];
     for warning in &mut all {
         warning.text = report::text::warning(warning);
     }
     if state.hostile {
+        let trend = Finding::NotSteadyState {
+            change: 0.2,
+            seconds: 60,
+        };
+        let missed = Finding::RateNotAchieved {
+            unit: "messages".to_owned(),
+            rates: None,
+            not_begun: 1,
+            in_flight_limit: 1,
+        };
         let more = [
-            (WarningCode::NotSteadyState, Tier::Caution),
-            (WarningCode::CpuSteal, Tier::Note),
-            (WarningCode::RateNotAchieved, Tier::Invalid),
+            (trend, Tier::Caution),
+            (Finding::CpuSteal { steal: 0.1 }, Tier::Note),
+            (missed, Tier::Invalid),
         ];
-        all.extend(more.map(|(code, tier)| {
-            let mut warning = Warning::new(code, tier);
+        all.extend(more.map(|(finding, tier)| {
+            let mut warning = Warning::new(tier, finding);
             warning.text = "observed <u>so much</u>; measure again".into();
             warning
         }));

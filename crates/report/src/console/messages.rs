@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use archive::{RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning};
+use archive::{Finding, RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning};
 
 use measure::Phase;
 
@@ -117,7 +117,14 @@ pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
         measured.is_none_or(|it| stall.at_s < it.end && stall.at_s + stall.for_s > it.start)
     };
     let tells = |warning: &Warning, stall: &Stall| {
-        warning.number("at_s") == stall.at_s && warning.number("for_s") == stall.for_s
+        let stood = match &warning.finding {
+            Finding::Stalled { stood, .. } => Some(stood),
+            Finding::BrokerGone { away, .. } | Finding::ConnectionsLost { away, .. } => {
+                away.as_ref()
+            }
+            _ => None,
+        };
+        stood.is_some_and(|it| it.at_s == stall.at_s && it.for_s == stall.for_s)
     };
     let is_told = |stall: &Stall| summary.warnings.iter().any(|it| tells(it, stall));
     let mut longest: Vec<&Stall> = summary.stalls.iter().filter(is_measured).collect();

@@ -115,6 +115,52 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     out
 }
 
+/// What stands in a page's row.
+fn row(page: &ScrapedPage) -> Vec<String> {
+    let time = |ns: u64, percentile: f64| match page.response.count {
+        0 => "-".to_owned(),
+        _ => marked(ns, page.response.supports(percentile)),
+    };
+    vec![
+        sanitise(&page.name).into_owned(),
+        count(page.completed),
+        count(page.failed),
+        time(page.response.p50_ns, 50.0),
+        time(page.response.p99_ns, 99.0),
+        match page.response.count {
+            0 => "-".to_owned(),
+            _ => duration(page.response.max_ns),
+        },
+        bytes(page.page_bytes),
+        // An earlier version wrote none.
+        match page.arrived_bytes {
+            0 => "-".to_owned(),
+            size => bytes(size),
+        },
+        bytes(page.received_bytes),
+    ]
+}
+
+/// What is to be known of a page besides.
+fn note(page: &ScrapedPage) -> String {
+    let missed = [
+        (page.unanswered, "had no answer at the end"),
+        (
+            page.not_sent,
+            "were due and not sent: the pages before took longer than the time between two",
+        ),
+    ];
+    let missed = missed.iter().filter(|(number, _)| *number > 0);
+    let mut notes: Vec<String> = missed
+        .map(|(number, what)| format!("{} {what}", count(*number)))
+        .collect();
+    // An earlier version wrote the size of the last page alone.
+    let is_known = page.page_bytes_max > 0;
+    notes.extend(largest(page.page_bytes, page.page_bytes_max).filter(|_| is_known));
+    notes.extend(broker_cpu(page));
+    notes.join("; ")
+}
+
 /// What the pages cost that were requested beside a load, a row each; no lines where there were none.
 pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
     if pages.is_empty() {
@@ -134,45 +180,9 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
     let mut table = Table::new(&heads);
     let mut weak = false;
     for page in pages {
-        let time = |ns: u64, percentile: f64| match page.response.count {
-            0 => "-".to_owned(),
-            _ => marked(ns, page.response.supports(percentile)),
-        };
         weak |= page.response.count > 0 && !page.response.supports(99.0);
-        table.row(vec![
-            sanitise(&page.name).into_owned(),
-            count(page.completed),
-            count(page.failed),
-            time(page.response.p50_ns, 50.0),
-            time(page.response.p99_ns, 99.0),
-            match page.response.count {
-                0 => "-".to_owned(),
-                _ => duration(page.response.max_ns),
-            },
-            bytes(page.page_bytes),
-            // An earlier version wrote none.
-            match page.arrived_bytes {
-                0 => "-".to_owned(),
-                size => bytes(size),
-            },
-            bytes(page.received_bytes),
-        ]);
-        let missed = [
-            (page.unanswered, "had no answer at the end"),
-            (
-                page.not_sent,
-                "were due and not sent: the pages before took longer than the time between two",
-            ),
-        ];
-        let missed = missed.iter().filter(|(number, _)| *number > 0);
-        let mut notes: Vec<String> = missed
-            .map(|(number, what)| format!("{} {what}", count(*number)))
-            .collect();
-        // An earlier version wrote the size of the last page alone.
-        let is_known = page.page_bytes_max > 0;
-        notes.extend(largest(page.page_bytes, page.page_bytes_max).filter(|_| is_known));
-        notes.extend(broker_cpu(page));
-        table.note(notes.join("; "));
+        table.row(row(page));
+        table.note(note(page));
     }
     let mut lines = table.lines_or_turned(style.columns, LEAST_NAME);
     if let Some(heads) = lines.first_mut() {

@@ -2,8 +2,8 @@
 //! report's path last.
 
 use archive::{
-    ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier, Warning,
-    WarningCode,
+    Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier,
+    Warning,
 };
 use measure::{LatencySummary, Nanos};
 
@@ -151,8 +151,9 @@ fn failure(summary: &RunSummary) -> Option<String> {
 
 /// Whether a warning on failed operations says this cause.
 fn is_told(summary: &RunSummary, cause: &str) -> bool {
-    let mut failed = (summary.warnings.iter()).filter(|it| it.code == WarningCode::CyclesFailed);
-    !cause.is_empty() && failed.any(|it| it.word("first_failure").contains(cause))
+    let mut warnings = summary.warnings.iter();
+    let tells = |it: &Warning| matches!(&it.finding, Finding::CyclesFailed { first_failure, .. } if first_failure.contains(cause));
+    !cause.is_empty() && warnings.any(tells)
 }
 
 /// What the run had to reach, a line each: whether it did, what was required, what was observed.

@@ -10,8 +10,8 @@ mod verdict;
 mod warnings;
 
 use archive::{
-    BrokerSummary, PerMessage, PhaseSpan, ProcessUsage, Rss, RunRecord, RunState, RunSummary,
-    SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning, WarningCode,
+    BrokerSummary, Finding, PerMessage, PhaseSpan, ProcessUsage, Rss, RunRecord, RunState,
+    RunSummary, SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
 use stacks::{
@@ -171,7 +171,7 @@ fn run_summary(warnings: usize) -> RunSummary {
                     "{i}: broker and generator share 2 cores, so that each slows the other \
                          down and every latency is too high; use a machine with 4 cores"
                 ),
-                ..Warning::new(WarningCode::TooFewCores, Tier::Caution)
+                ..Warning::new(Tier::Caution, Finding::DebugBuild {})
             })
             .collect(),
     }

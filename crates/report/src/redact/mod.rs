@@ -22,7 +22,7 @@ use measure::Problem;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::text::{SaidWithin, said_within};
+use crate::text::{SaidWithin, said, said_within};
 use crate::view::{ComparisonView, LimitView, MatrixView, RunView};
 use names::{Names, folded};
 use shown::{Shown, Texts};
@@ -83,12 +83,10 @@ impl Redaction {
             problem.log = text::outside(&mut self.names, &problem.log);
         }
         for warning in &mut view.warnings {
-            let said = said_within(warning);
-            self.hide_said(&said, &mut warning.text);
-            for said in said {
-                if let Some(Value::String(text)) = warning.values.get_mut(said.name) {
-                    self.hide_said(std::slice::from_ref(&said), text);
-                }
+            let within = said_within(warning);
+            self.hide_said(within.as_ref(), &mut warning.text);
+            if let Some((text, _)) = said(&mut warning.finding) {
+                self.hide_said(within.as_ref(), text);
             }
         }
         for call in view.traces.iter_mut().flat_map(|it| &mut it.slowest) {
@@ -108,8 +106,8 @@ impl Redaction {
     }
 
     /// Hides what others said within a sentence.
-    fn hide_said(&mut self, said: &[SaidWithin], sentence: &mut String) {
-        for said in said {
+    fn hide_said(&mut self, said: Option<&SaidWithin>, sentence: &mut String) {
+        if let Some(said) = said {
             let shown = match said.has_cause && said.text.contains(": ") {
                 true => text::said(&mut self.names, &said.text),
                 false => text::outside(&mut self.names, &said.text),
@@ -126,7 +124,7 @@ impl Redaction {
             run.report.clear();
         }
         for warning in &mut view.warnings {
-            self.hide_said(&warning.said, &mut warning.text);
+            self.hide_said(warning.said.as_ref(), &mut warning.text);
         }
         let functions = view.functions.iter_mut().flat_map(|it| &mut it.functions);
         functions.for_each(|it| it.module = file_name(&it.module));
@@ -137,7 +135,7 @@ impl Redaction {
         collect::note_matrix(&mut self.names, view, dir);
         view.cells.iter_mut().for_each(|it| it.page.clear());
         for warning in &mut view.warnings {
-            self.hide_said(&warning.said, &mut warning.text);
+            self.hide_said(warning.said.as_ref(), &mut warning.text);
         }
     }
 

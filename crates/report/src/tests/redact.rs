@@ -9,8 +9,8 @@ use std::path::Path;
 use crate::html;
 use archive::{
     BindingRecord, ComparedRun, ComparedSide, ComparedSideName, Comparison, Event, ExchangeRecord,
-    Labels, MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord, RunState,
-    RunSummary, RunWriter, ScrapedPage, Tag, Tier, Topology, Warning, WarningCode,
+    Finding, Labels, MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord,
+    RunState, RunSummary, RunWriter, ScrapedPage, Tag, Tier, Topology, Warning,
 };
 use base64::Engine as _;
 use measure::{LatencySummary, Problem};
@@ -181,25 +181,45 @@ impl Named {
                 warnings: vec![
                     Warning {
                         text: sentence,
-                        ..Warning::new(WarningCode::Stalled, Tier::Note)
-                            .with("queue", queue.as_str())
+                        ..Warning::new(Tier::Note, Finding::DebugBuild {})
                     },
                     Warning {
                         text: format!("2 cycles failed: {refused}"),
-                        ..Warning::new(WarningCode::CyclesFailed, Tier::Caution)
-                            .with("first_failure", refused.as_str())
+                        ..Warning::new(
+                            Tier::Caution,
+                            Finding::CyclesFailed {
+                                kind: "connections".to_owned(),
+                                unit: "cycles".to_owned(),
+                                failed: 2,
+                                timed_out: 0,
+                                begun: 2,
+                                first_failure: refused.clone(),
+                            },
+                        )
                     },
                     Warning {
                         text: format!("1 of 2 scrapes failed; the last: {failed}"),
-                        ..Warning::new(WarningCode::ScrapesFailed, Tier::Caution)
-                            .with("last_failure", failed.as_str())
+                        ..Warning::new(
+                            Tier::Caution,
+                            Finding::ScrapesFailed {
+                                page: "page 1".to_owned(),
+                                failed: 1,
+                                requests: 2,
+                                last_failure: failed.clone(),
+                            },
+                        )
                     },
                     Warning {
                         text: format!(
                             "the broker blocked publishers once ({blocked}): rates are low"
                         ),
-                        ..Warning::new(WarningCode::ConnectionBlocked, Tier::Caution)
-                            .with("reasons", blocked.as_str())
+                        ..Warning::new(
+                            Tier::Caution,
+                            Finding::ConnectionBlocked {
+                                times: 1,
+                                reasons: blocked.clone(),
+                            },
+                        )
                     },
                 ],
                 schema: RunSummary::SCHEMA.to_owned(),
@@ -583,7 +603,7 @@ fn run_of_matrix(cell: &Path, queue: &str) -> String {
             schema: RunSummary::SCHEMA.to_owned(),
             warnings: vec![Warning {
                 text: format!("most of it waits in {queue}, and that is slow"),
-                ..Warning::new(WarningCode::Stalled, Tier::Caution)
+                ..Warning::new(Tier::Caution, Finding::DebugBuild {})
             }],
             ..RunSummary::default()
         }),

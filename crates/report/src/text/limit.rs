@@ -288,9 +288,9 @@ fn cautions(of: &LimitTrials) -> Vec<String> {
     let mut kinds: BTreeMap<WarningCode, Vec<(usize, &Warning)>> = BTreeMap::new();
     for (number, trial) in (1..).zip(&of.trials) {
         let mut seen = BTreeSet::new();
-        for warning in trial.cautions.iter().filter(|it| seen.insert(it.code)) {
+        for warning in trial.cautions.iter().filter(|it| seen.insert(it.code())) {
             kinds
-                .entry(warning.code)
+                .entry(warning.code())
                 .or_default()
                 .push((number, warning));
         }
@@ -337,6 +337,8 @@ pub(crate) fn rates(of: &LimitTrials) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use archive::Finding;
+
     use super::*;
 
     const TOO_FEW: &str = RequirementOutcome::TOO_FEW;
@@ -622,14 +624,19 @@ mod tests {
     #[test]
     fn a_caution_of_several_trials_says_whose_numbers_it_has() {
         let with = |unsent: &str| {
-            let warning = |code, text: &str| Warning {
+            let warning = |finding, text: &str| Warning {
                 text: text.to_owned(),
-                ..Warning::new(code, Tier::Caution)
+                ..Warning::new(Tier::Caution, finding)
+            };
+            let unanswered = Finding::MessagesUnanswered {
+                unanswered: 0,
+                unsent: 1,
+                gone: false,
             };
             LimitTrial {
                 cautions: vec![
-                    warning(WarningCode::DebugBuild, "a debug build"),
-                    warning(WarningCode::MessagesUnanswered, unsent),
+                    warning(Finding::DebugBuild {}, "a debug build"),
+                    warning(unanswered, unsent),
                 ],
                 ..LimitTrial::default()
             }

@@ -1,9 +1,5 @@
 //! Whom sentences speak of: probes alone load any server, which need not be a broker.
 
-use archive::Warning;
-
-/// The value of a warning that says who was loaded, where it is no broker.
-pub(super) const LOADED: &str = "loaded";
 /// What is said of a broker, and of a server in its place. Names never begin so: an article stands before, or `and` behind.
 const OF_SERVER: [(&str, &str); 4] = [
     ("the broker", "the server"),
@@ -25,14 +21,6 @@ pub(crate) fn of_server(sentence: &str) -> String {
 pub(super) fn for_items(sentence: String, items: &str) -> String {
     match items {
         "requests" => of_server(&sentence),
-        _ => sentence,
-    }
-}
-
-/// The sentence of a warning, of the server where that was loaded.
-pub(super) fn for_warning(sentence: String, warning: &Warning) -> String {
-    match warning.word(LOADED) {
-        "server" => of_server(&sentence),
         _ => sentence,
     }
 }

@@ -1,46 +1,99 @@
 //! Whom the sentences on a lone probe speak of.
 
-use archive::WarningCode::*;
 use archive::{
-    Awaited, BrokerUse, Busy, Cause, ChurnFacts, Ended, Facts, Lateness, LimitedBy, Reason, Stall,
-    Stalled, Tier, Verdict, Warning, WarningCode,
+    Awaited, BrokerUse, Busy, Cause, ChurnFacts, CoresUsed, Ended, Facts, Finding, Lateness,
+    LimitedBy, ProfileGap, Reason, SentOf, Stall, StallWait, Stalled, Stood, Tier, Verdict,
+    Warning,
 };
 
-use super::loaded::{LOADED, of_server};
+use super::loaded::of_server;
 use super::{stall, verdict, warning};
 
-/// Those that a run of probes can have.
-const WARNINGS: [WarningCode; 16] = [
-    GeneratorSaturated,
-    RateNotAchieved,
-    TooFewCores,
-    DebugBuild,
-    TooFewSamples,
-    LostSamples,
-    ProfilerThrottled,
-    ProfileIncomplete,
-    CpuSteal,
-    NotSteadyState,
-    CertificateNotChecked,
-    CyclesFailed,
-    Interrupted,
-    GeneratorLate,
-    Stalled,
-    MessagesUnanswered,
-];
+/// Those that a run of probes can have, and whose sentences could speak of a broker.
+fn findings() -> Vec<Finding> {
+    let unit = || "requests".to_owned();
+    let stalled = |who, wait| Finding::Stalled {
+        who,
+        stood: Stood::default(),
+        wait,
+        fault: None,
+        unit: unit(),
+    };
+    let gap = |gap| Finding::ProfileIncomplete { gap };
+    let mut all = vec![
+        Finding::GeneratorSaturated {
+            at_work: 1.0,
+            threads: 1,
+            unit: unit(),
+        },
+        Finding::RateNotAchieved {
+            unit: unit(),
+            rates: Some(SentOf {
+                sent: 1.0,
+                requested: 2.0,
+            }),
+            not_begun: 0,
+            in_flight_limit: 0,
+        },
+        Finding::TooFewCores {
+            used: CoresUsed {
+                cores: 2,
+                broker_cores: 1.0,
+                client_cores: 1.0,
+                other_cores: 0.0,
+                run_queue_wait: 0.5,
+                broker_run_queue_wait: 0.5,
+                rate_met: false,
+            },
+        },
+        Finding::DebugBuild {},
+        gap(ProfileGap::Names { unknown_share: 0.5 }),
+        gap(ProfileGap::Samples { cpu_share: 0.5 }),
+        Finding::CpuSteal { steal: 0.1 },
+        Finding::NotSteadyState {
+            change: 0.1,
+            seconds: 5,
+        },
+        Finding::CertificateNotChecked {},
+        Finding::GeneratorLate {
+            late_share: 0.1,
+            lag_seconds_share: 0.1,
+            lag_max_ns: 1,
+            scheduled: true,
+            unit: unit(),
+        },
+        Finding::MessagesUnanswered {
+            unanswered: 1,
+            unsent: 0,
+            gone: false,
+        },
+        Finding::MessagesUnanswered {
+            unanswered: 1,
+            unsent: 1,
+            gone: true,
+        },
+    ];
+    for who in [Stalled::Broker, Stalled::Generator, Stalled::Machine] {
+        let waited = StallWait::ForCores {
+            seconds: 1.0,
+            other_cores: 1.0,
+        };
+        for wait in [StallWait::None, StallWait::Unknown, waited] {
+            all.push(stalled(who, wait));
+        }
+    }
+    all
+}
 
 #[test]
 fn no_warning_of_a_lone_probe_speaks_of_a_broker() {
     let mut of_brokers = 0;
-    for code in WARNINGS {
-        for who in ["broker", "generator", "machine"] {
-            let told =
-                |w: Warning| warning(&w.with("unit", "requests").with("who", who).with("cores", 2));
-            let new = || Warning::new(code, Tier::Caution);
-            of_brokers += usize::from(told(new()).contains("broker"));
-            let text = told(new().with(LOADED, "server"));
-            assert!(!text.contains("broker"), "{code:?}: {text}");
-        }
+    for finding in findings() {
+        let mut told = Warning::new(Tier::Caution, finding);
+        of_brokers += usize::from(warning(&told).contains("broker"));
+        told.of_server = true;
+        let text = warning(&told);
+        assert!(!text.contains("broker"), "{text}");
     }
     assert!(of_brokers >= 6, "{of_brokers} speak of a broker otherwise");
 }

@@ -1,52 +1,58 @@
 //! What is said of those who look into the broker while it is under load: traces of the run's own, and other commands.
 
-use archive::{LookSpan, TraceSummary, Warning, WarningCode};
+use archive::{LookSpan, TraceSummary};
 
 use crate::numbers::{count, counted, duration, seconds};
 
-/// Text and remedy of what is said of traces and looks.
-pub(super) fn told(w: &Warning) -> (String, &'static str) {
-    match w.code {
-        WarningCode::TraceEnded => (
-            format!(
-                "the trace of {} ended at {:.1} s: {}; its calls, their rate and durations are those until then",
-                w.word("functions"),
-                w.number("at_s"),
-                w.word("why")
-            ),
-            match w.word("limit") {
-                "limit" => "trace.limit allows more",
-                "rate" => "trace.rate allows more",
-                "backlog" => "trace.max-backlog allows more",
-                "node_memory" => "trace.max-memory allows more",
-                "run_queue" => "trace.max-run-queue allows more",
-                "unread" => {
-                    "leave out arguments (trace.arguments = false), or trace a function that is called less"
-                }
-                "nested" => "trace a function that returns",
-                "tracer_memory" | "open_calls" => "trace a function that is called less",
-                _ => "",
-            },
+/// Text and remedy of a trace that ended before the load did.
+pub(super) fn trace_ended(
+    functions: &str,
+    why: &str,
+    limit: &str,
+    at_s: f64,
+) -> (String, &'static str) {
+    (
+        format!(
+            "the trace of {functions} ended at {at_s:.1} s: {why}; its calls, their rate and durations are those until then"
         ),
-        WarningCode::Traced => (
-            format!(
-                "calls of {} were traced on the broker's node, which costs it CPU for each: the broker's figures are those \
-                 with a trace",
-                w.word("functions")
-            ),
-            "leave [[trace]] out of runs that are compared with others",
+        match limit {
+            "limit" => "trace.limit allows more",
+            "rate" => "trace.rate allows more",
+            "backlog" => "trace.max-backlog allows more",
+            "node_memory" => "trace.max-memory allows more",
+            "run_queue" => "trace.max-run-queue allows more",
+            "unread" => {
+                "leave out arguments (trace.arguments = false), or trace a function that is called less"
+            }
+            "nested" => "trace a function that returns",
+            "tracer_memory" | "open_calls" => "trace a function that is called less",
+            _ => "",
+        },
+    )
+}
+
+/// Text and remedy of traces.
+pub(super) fn traced(functions: &str) -> (String, &'static str) {
+    (
+        format!(
+            "calls of {functions} were traced on the broker's node, which costs it CPU for each: the broker's figures are those \
+             with a trace"
         ),
-        _ => (
-            format!(
-                "somebody looked into the broker {} while the load ran ({}), for {} in all: that costs it CPU, and the time \
-                 axis shows when",
-                counted(w.count("looks"), "time"),
-                w.word("commands"),
-                seconds(w.number("seconds"))
-            ),
-            "",
+        "leave [[trace]] out of runs that are compared with others",
+    )
+}
+
+/// Text and remedy of looks by other commands.
+pub(super) fn looked_into(looks: u64, commands: &str, length: f64) -> (String, &'static str) {
+    (
+        format!(
+            "somebody looked into the broker {} while the load ran ({commands}), for {} in all: that costs it CPU, and the \
+             time axis shows when",
+            counted(looks, "time"),
+            seconds(length)
         ),
-    }
+        "",
+    )
 }
 
 /// A look, in one sentence.
@@ -97,26 +103,20 @@ pub fn trace(trace: &TraceSummary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use archive::{Tier, TracedCall};
+    use archive::TracedCall;
 
     use super::*;
 
     #[test]
     fn what_ended_a_trace_says_which_key_allows_more() {
-        let warning = Warning::new(WarningCode::TraceEnded, Tier::Caution)
-            .with("functions", "lists:map/2")
-            .with(
-                "why",
-                "withdrew from the node: 501 calls in one second, and 500 are allowed",
-            )
-            .with("limit", "rate")
-            .with("at_s", 3.24);
-        let text = crate::text::warning(&warning);
+        let why = "withdrew from the node: 501 calls in one second, and 500 are allowed";
+        let (text, remedy) = trace_ended("lists:map/2", why, "rate", 3.24);
         assert_eq!(
             text,
             "the trace of lists:map/2 ended at 3.2 s: withdrew from the node: 501 calls in one second, and 500 are \
-             allowed; its calls, their rate and durations are those until then; trace.rate allows more"
+             allowed; its calls, their rate and durations are those until then"
         );
+        assert_eq!(remedy, "trace.rate allows more");
     }
 
     #[test]

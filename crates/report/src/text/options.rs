@@ -59,7 +59,7 @@ pub fn options(summary: &mut RunSummary, command: &[String]) {
     let rename = |text: &mut String| *text = remedy(text, command);
     // What others said stays as they said it.
     let warnings = summary.warnings.iter_mut();
-    for warning in warnings.filter(|it| said_within(it).is_empty()) {
+    for warning in warnings.filter(|it| said_within(it).is_none()) {
         rename(&mut warning.text);
     }
     if let Some(verdict) = &mut summary.verdict {
@@ -73,7 +73,7 @@ pub fn options(summary: &mut RunSummary, command: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use archive::{Cause, Facts, Tier, Verdict, Warning, WarningCode};
+    use archive::{Cause, Facts, Finding, Tier, Verdict, Warning};
 
     use super::*;
     use crate::text;
@@ -104,11 +104,13 @@ mod tests {
             };
             text::verdict(&mut verdict);
             summary.verdict = Some(verdict);
-            for code in [
-                WarningCode::GeneratorSaturated,
-                WarningCode::CertificateNotChecked,
-            ] {
-                let mut warning = Warning::new(code, Tier::Caution);
+            let saturated = Finding::GeneratorSaturated {
+                at_work: 1.0,
+                threads: 1,
+                unit: "messages".to_owned(),
+            };
+            for finding in [saturated, Finding::CertificateNotChecked {}] {
+                let mut warning = Warning::new(Tier::Caution, finding);
                 warning.text = text::warning(&warning);
                 summary.warnings.push(warning);
             }

@@ -1,6 +1,6 @@
 //! Times in which somebody stood still, and those without a connection.
 
-use archive::{Stall, Stalled, Warning};
+use archive::{Stall, StallWait, Stalled, Stood};
 
 use super::loaded;
 use crate::numbers::{count, counted, seconds};
@@ -16,7 +16,7 @@ pub fn stall(stall: &Stall, items: &str) -> String {
         } else if stall.away {
             "bellows had no connection while the broker answered others"
         } else {
-            stopped(stall.who.name())
+            stopped(stall.who)
         },
         stall.at_s,
         seconds(stall.for_s),
@@ -58,31 +58,36 @@ pub(super) fn longest_stall(stalls: &[&Stall], items: &str) -> String {
     )
 }
 
-fn stopped(who: &str) -> &'static str {
-    if who == Stalled::Broker.name() {
-        "the broker stopped answering"
-    } else if who == Stalled::Generator.name() {
-        "bellows itself stood still"
-    } else {
-        "the whole machine stood still"
+const fn stopped(who: Stalled) -> &'static str {
+    match who {
+        Stalled::Broker => "the broker stopped answering",
+        Stalled::Generator => "bellows itself stood still",
+        Stalled::Machine => "the whole machine stood still",
     }
 }
 
-pub(super) fn stalled(w: &Warning) -> (String, &'static str) {
-    let times = match w.count("times") {
+/// Text and remedy of what stood still, and of what is known of it.
+pub(super) fn stalled(
+    who: Stalled,
+    stood: &Stood,
+    wait: StallWait,
+    fault: Option<&str>,
+    unit: &str,
+) -> (String, &'static str) {
+    let times = match stood.times {
         0 | 1 => String::new(),
         times => format!(", the longest of {} times", count(times)),
     };
-    let whose = w.word("who") == Stalled::Broker.name();
+    let is_broker = who == Stalled::Broker;
     let text = format!(
         "{} at {:.1} s for {}{times} ({}, {} delayed{}): {}",
-        stopped(w.word("who")),
-        w.number("at_s"),
-        seconds(w.number("for_s")),
-        counted(w.count("connections"), "connection"),
-        counted(w.count("messages_delayed"), one(items(w))),
-        in_all(w),
-        match (whose, w.count("failed")) {
+        stopped(who),
+        stood.at_s,
+        seconds(stood.for_s),
+        counted(stood.connections, "connection"),
+        counted(stood.messages_delayed, one(unit)),
+        in_all(stood),
+        match (is_broker, stood.failed) {
             (true, 0) => "the latencies hold all of it, as users would feel it".to_owned(),
             (true, failed) => format!(
                 "{} of them failed, and the latencies do not hold all of their waits",
@@ -91,76 +96,60 @@ pub(super) fn stalled(w: &Warning) -> (String, &'static str) {
             _ => "the latencies hold it, and are too high for the broker".to_owned(),
         }
     );
-    let fault = w.word("fault");
-    if whose && !fault.is_empty() {
+    if let Some(fault) = fault {
         let text = format!("{text}; this run's own fault, {fault}, was on at that time");
         return (text, "");
     }
-    // Earlier archives do not say who waited for a core.
-    let waited = w.number("waited_s");
-    let threads = match w.word("who") == Stalled::Machine.name() {
-        true => "the broker and bellows",
-        false => "its threads",
+    let threads = match who {
+        Stalled::Machine => "the broker and bellows",
+        _ => "its threads",
     };
-    match whose {
-        _ if waited > 0.0 => (
+    match wait {
+        StallWait::ForCores {
+            seconds: waited,
+            other_cores,
+        } => (
             format!(
-                "{text}; {threads} waited {} in the run queue in these seconds, while other processes took {:.1} cores",
-                seconds(waited),
-                w.number("other_cores")
+                "{text}; {threads} waited {} in the run queue in these seconds, while other processes took {other_cores:.1} cores",
+                seconds(waited)
             ),
             "end what else runs on this machine, and run again",
         ),
-        _ if w.word("wait") == "unknown" => (
+        StallWait::Unknown => (
             format!(
                 "{text}; the machine was full in these seconds, and whether {threads} waited for a core is not known"
             ),
             "run again with free cores; if it stands still there too, look for garbage collection, a full disk or a paused \
              machine at that time",
         ),
-        true => (
+        StallWait::None if is_broker => (
             text,
             "look for garbage collection, a full disk or a paused machine at that time",
         ),
-        false => (text, "leave bellows free cores, and run again"),
+        StallWait::None => (text, "leave bellows free cores, and run again"),
     }
 }
 
 /// When all connections were down, and for how long.
-pub(super) fn away(w: &Warning) -> String {
-    let times = match w.count("times") {
-        0 => return String::new(),
+pub(super) fn gone_away(stood: &Stood) -> String {
+    let times = match stood.times {
         1 => "",
         _ => ", the longest time",
     };
     format!(
         ", and none was left at {:.1} s for {}{times} ({} delayed{})",
-        w.number("at_s"),
-        seconds(w.number("for_s")),
-        counted(w.count("messages_delayed"), "message"),
-        in_all(w),
+        stood.at_s,
+        seconds(stood.for_s),
+        counted(stood.messages_delayed, "message"),
+        in_all(stood),
     )
 }
 
 /// What stands behind a sum over several times, of which the longest is told.
-fn in_all(w: &Warning) -> &'static str {
-    match w.count("times") {
+const fn in_all(stood: &Stood) -> &'static str {
+    match stood.times {
         0 | 1 => "",
         _ => " in all",
-    }
-}
-
-/// What a warning counts: `messages`, `cycles`, `requests`.
-pub(super) fn items(w: &Warning) -> &str {
-    match w.word("unit") {
-        // Earlier archives say no more.
-        "" if w.values.contains_key("beside")
-            || w.values.get("cycles").is_some_and(|it| it == true) =>
-        {
-            "cycles"
-        }
-        "" => "messages",
-        unit => unit,
     }
 }
 
@@ -175,10 +164,9 @@ mod tests {
 
     #[test]
     fn a_wait_that_is_not_known_is_no_wait_of_nothing() {
-        use archive::{Tier, WarningCode};
-        let warning = Warning::new(WarningCode::Stalled, Tier::Note).with("who", "broker");
-        assert!(!stalled(&warning).0.contains("not known"));
-        let (text, advice) = stalled(&warning.with("wait", "unknown"));
+        let told = |wait| stalled(Stalled::Broker, &Stood::default(), wait, None, "messages");
+        assert!(!told(StallWait::None).0.contains("not known"));
+        let (text, advice) = told(StallWait::Unknown);
         assert!(
             text.ends_with("whether its threads waited for a core is not known"),
             "{text}"

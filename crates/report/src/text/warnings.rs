@@ -1,37 +1,37 @@
 //! What each warning says: what was observed, which number that puts in doubt and which way, and what to do.
 
-use archive::{Tier, Warning, WarningCode};
+use archive::{CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, SentOf, Tier, Warning};
 use measure::Nanos;
 
-use super::loaded;
-use super::stalls::{away, items, one, stalled};
+use super::stalls::{gone_away, one, stalled};
+use super::{loaded, looks};
 use crate::numbers::{count, counted, percent, rate};
 
 /// What a broker, a library or a system said within the sentence of a warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SaidWithin {
-    /// The name among the warning's values.
-    pub(crate) name: &'static str,
     pub(crate) text: String,
     /// It begins as a sentence of bellows, and they said what stands behind the first colon.
     pub(crate) has_cause: bool,
 }
 
-/// What others said within a warning's sentence, the longer first: one may be a part of another.
-pub(crate) fn said_within(warning: &Warning) -> Vec<SaidWithin> {
-    let values = [
-        ("first_failure", true),
-        ("last_failure", true),
-        ("reasons", false),
-    ];
-    let said = values.map(|(name, has_cause)| SaidWithin {
-        name,
-        text: warning.word(name).to_owned(),
-        has_cause,
-    });
-    let mut said: Vec<_> = said.into_iter().filter(|it| !it.text.is_empty()).collect();
-    said.sort_by_key(|it| std::cmp::Reverse(it.text.len()));
-    said
+/// What others said within a warning's sentence.
+pub(crate) fn said_within(warning: &Warning) -> Option<SaidWithin> {
+    let mut of = warning.finding.clone();
+    let (text, has_cause) = said(&mut of)?;
+    let text = std::mem::take(text);
+    (!text.is_empty()).then_some(SaidWithin { text, has_cause })
+}
+
+/// The words of others in a finding, and whether they said what stands behind the first colon.
+pub(crate) fn said(finding: &mut Finding) -> Option<(&mut String, bool)> {
+    match finding {
+        Finding::CyclesFailed { first_failure, .. } => Some((first_failure, true)),
+        Finding::FaultsMissed { faults } => Some((&mut faults.first_failure, true)),
+        Finding::ScrapesFailed { last_failure, .. } => Some((last_failure, true)),
+        Finding::ConnectionBlocked { reasons, .. } => Some((reasons, false)),
+        _ => None,
+    }
 }
 
 /// Makes the sentence of a warning: text; remedy.
@@ -39,23 +39,26 @@ pub(crate) fn said_within(warning: &Warning) -> Vec<SaidWithin> {
 pub fn warning(warning: &Warning) -> String {
     let (text, remedy) = told(warning);
     // What is said of a profile is said of which, where it is not the usual one.
-    let text = match warning.word("event") {
-        "" => text,
-        event => format!("{event}: {text}"),
+    let text = match &warning.event {
+        None => text,
+        Some(event) => format!("{event}: {text}"),
     };
     let sentence = if remedy.is_empty() {
         text
     } else {
         format!("{text}; {remedy}")
     };
-    loaded::for_warning(sentence, warning)
+    match warning.of_server {
+        true => loaded::of_server(&sentence),
+        false => sentence,
+    }
 }
 
 /// Those of the counts that are not 0, in words.
-fn parts(warning: &Warning, parts: &[(&str, &str)]) -> String {
-    let parts = parts.iter().filter(|(name, _)| warning.count(name) > 0);
+fn parts(parts: &[(u64, &str)]) -> String {
+    let parts = parts.iter().filter(|(number, _)| *number > 0);
     let parts: Vec<String> = parts
-        .map(|(name, what)| format!("{} {what}", count(warning.count(name))))
+        .map(|(number, what)| format!("{} {what}", count(*number)))
         .collect();
     parts.join(", ")
 }
@@ -73,200 +76,212 @@ fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
 
 /// Text and remedy of each code.
 fn told(w: &Warning) -> (String, &'static str) {
-    match w.code {
-        WarningCode::DebugBuild => (
+    match &w.finding {
+        Finding::DebugBuild {} => (
             "this is a debug build of bellows, several times slower than a release build: rates and CPU of the \
              client say nothing"
                 .to_owned(),
             archive::RELEASE_BUILD,
         ),
-        WarningCode::GeneratorSaturated => (
+        Finding::GeneratorSaturated { at_work, unit, .. } => (
             format!(
                 "an event loop of the generator was at work for {} of the time: the rate is its own limit, not the \
                  broker's, and latencies are too high",
-                percent(w.number("at_work"))
+                percent(*at_work)
             ),
-            match items(w) {
+            match unit.as_str() {
                 "messages" => "use more --threads, and more cores if need be",
                 _ => "run several at once, and use more cores if need be",
             },
         ),
         // Without a schedule nothing has a time at which it should have been sent.
-        WarningCode::GeneratorLate if w.values.get("scheduled").is_some_and(|it| it == false) => (
+        Finding::GeneratorLate {
+            lag_max_ns,
+            lag_seconds_share,
+            scheduled: false,
+            ..
+        } => (
             format!(
                 "the generator's event loops took up to {} for a turn, in {} of the seconds half of the p99 or more: ack \
                  response and end-to-end are too high by that",
-                Nanos(w.count("lag_max_ns")),
-                percent(w.number("lag_seconds_share"))
+                Nanos(*lag_max_ns),
+                percent(*lag_seconds_share)
             ),
             "leave it a free core, or lower the load",
         ),
-        WarningCode::GeneratorLate => (
+        Finding::GeneratorLate {
+            lag_max_ns,
+            late_share,
+            unit,
+            ..
+        } => (
             format!(
                 "the generator was late by up to {}, {} of the {} by over 1 ms: {} are too high by that",
-                Nanos(w.count("lag_max_ns")),
-                percent(w.number("late_share")),
-                items(w),
-                match items(w) {
+                Nanos(*lag_max_ns),
+                percent(*late_share),
+                unit,
+                match unit.as_str() {
                     "messages" => "ack response and end-to-end",
                     _ => "their times",
                 }
             ),
             "leave it a free core, or lower the load",
         ),
-        WarningCode::TooFewCores => too_few_cores(w),
-        WarningCode::Stalled => stalled(w),
-        WarningCode::RateNotAchieved => rate_not_achieved(w),
-        WarningCode::CpuSteal => (
+        Finding::TooFewCores { used } => too_few_cores(used),
+        Finding::Stalled {
+            who,
+            stood,
+            wait,
+            fault,
+            unit,
+        } => stalled(*who, stood, *wait, fault.as_deref(), unit),
+        Finding::RateNotAchieved {
+            unit,
+            rates,
+            not_begun,
+            in_flight_limit,
+        } => rate_not_achieved(unit, *rates, *not_begun, *in_flight_limit),
+        Finding::CpuSteal { steal } => (
             format!(
                 "the hypervisor took {} of the machine's CPU time: high percentiles are too high, and rates vary \
                  from run to run",
-                percent(w.number("steal"))
+                percent(*steal)
             ),
             "use a machine with dedicated cores, or repeat the run",
         ),
-        WarningCode::ClockNotSteady => (
+        Finding::ClockNotSteady { clock } => (
             format!(
-                "the kernel keeps time by {}, which is slow to read and coarse: latencies below about 10 us are in \
-                 doubt, and reading it costs CPU",
-                w.word("clock")
+                "the kernel keeps time by {clock}, which is slow to read and coarse: latencies below about 10 us are in \
+                 doubt, and reading it costs CPU"
             ),
             "see available_clocksource in /sys/devices/system/clocksource/clocksource0 for tsc or kvm-clock",
         ),
-        WarningCode::ConnectionBlocked => (
+        Finding::ConnectionBlocked { times, reasons } => (
             format!(
-                "the broker blocked publishers {} ({}): rates are too low and latencies too high for its \
+                "the broker blocked publishers {} ({reasons}): rates are too low and latencies too high for its \
                  speed, they show its alarm",
-                counted(w.count("times"), "time"),
-                w.word("reasons")
+                counted(*times, "time")
             ),
             "raise its memory or disk limit, or consume what is published",
         ),
-        WarningCode::NotSteadyState => (
+        Finding::NotSteadyState { change, seconds } => (
             format!(
                 "the rate {} by {} in the course of the {}: its average describes no state that \
                  lasts",
-                if w.number("change") > 0.0 { "rose" } else { "fell" },
-                percent(w.number("change").abs()),
-                counted(w.count("seconds"), "measured second")
+                if *change > 0.0 { "rose" } else { "fell" },
+                percent(change.abs()),
+                counted(*seconds, "measured second")
             ),
             "use a longer phases.warmup, and look at the chart",
         ),
-        WarningCode::ScrapesFailed => (
+        Finding::ScrapesFailed {
+            page,
+            failed,
+            requests,
+            last_failure,
+        } => (
             format!(
-                "{} of {} of {} failed, and their series have gaps; the last: {}",
-                count(w.count("failed")),
-                counted(w.count("requests"), "scrape"),
-                w.word("page"),
-                w.word("last_failure")
+                "{} of {} of {page} failed, and their series have gaps; the last: {last_failure}",
+                count(*failed),
+                counted(*requests, "scrape")
             ),
             "",
         ),
-        WarningCode::FaultsMissed => faults_missed(w),
-        WarningCode::TraceEnded | WarningCode::Traced | WarningCode::LookedInto => {
-            super::looks::told(w)
-        }
-        WarningCode::NotPermitted => (
-            format!(
-                "the broker no longer permits the feature {}: {}",
-                w.word("feature"),
-                w.word("instead")
-            ),
+        Finding::FaultsMissed { faults } => faults_missed(faults),
+        Finding::TraceEnded {
+            functions,
+            why,
+            limit,
+            at_s,
+        } => looks::trace_ended(functions, why, limit, *at_s),
+        Finding::Traced { functions } => looks::traced(functions),
+        Finding::LookedInto {
+            looks,
+            commands,
+            seconds,
+        } => looks::looked_into(*looks, commands, *seconds),
+        Finding::NotPermitted { feature, instead } => (
+            format!("the broker no longer permits the feature {feature}: {instead}"),
             "ask for what stood in, or permit it in rabbitmq.conf (deprecated_features.permit.NAME = true)",
         ),
-        WarningCode::NodeGone => (
+        Finding::NodeGone { nodes } => (
             format!(
                 "node{} {} of the cluster {} not there any more when the run ended: what it carried, its clients had to \
                  find elsewhere",
-                if w.count("count") > 1 { "s" } else { "" },
-                w.word("nodes"),
-                if w.count("count") > 1 { "were" } else { "was" },
+                if nodes.len() > 1 { "s" } else { "" },
+                numbers(nodes),
+                if nodes.len() > 1 { "were" } else { "was" },
             ),
             "look whether the machine ran out of memory (dmesg), and into the node's log",
         ),
-        WarningCode::NothingSelected => (
-            format!("of {}, {}", w.word("page"), w.word("what")),
+        Finding::NothingSelected { page, what } => (
+            format!("of {page}, {what}"),
             "change what is selected, or name the page that has it",
         ),
-        WarningCode::CertificateNotChecked => (
+        Finding::CertificateNotChecked {} => (
             "--insecure: the broker's certificate was not checked, so nobody knows whose numbers these are, or who \
              saw the password"
                 .to_owned(),
             "name the authority with --ca FILE (broker.ca)",
         ),
-        WarningCode::Interrupted => (
+        Finding::Interrupted { seconds } => (
             format!(
-                "the run was stopped after {:.1} measured seconds: what is printed is right for them, and shorter \
-                 than planned",
-                w.number("seconds")
+                "the run was stopped after {seconds:.1} measured seconds: what is printed is right for them, and shorter \
+                 than planned"
             ),
             "",
         ),
-        WarningCode::TooFewSamples => (
+        Finding::TooFewSamples { latencies } => (
             format!(
                 "too few samples for {}: a percentile needs 10 samples beyond it, those values are single events",
-                too_few_samples(w)
+                too_few_samples(latencies)
             ),
             "measure longer, or at a higher rate",
         ),
-        _ => told_of_messages(w),
-    }
-}
-
-/// What is to be known of damaged messages where others' came, too.
-fn by_chance(w: &Warning) -> String {
-    match (w.count("corrupt"), w.count("foreign")) {
-        (0, _) | (_, 0) => String::new(),
-        (_, foreign) => format!(
-            " (cannot tell at 12 to 15 bytes, where bodies have no check and some of the {} of other programs that came look \
-             damaged by chance: send 16 bytes or more)",
-            counted(foreign, "message")
-        ),
-    }
-}
-
-fn told_of_messages(w: &Warning) -> (String, &'static str) {
-    match w.code {
-        WarningCode::MessagesLost => (
+        Finding::MessagesLost {
+            sent,
+            lost,
+            duplicated,
+            corrupt,
+            foreign,
+        } => (
             format!(
                 "of {}, {}{}: end-to-end latencies are those of the others",
-                counted(w.count("sent"), "message"),
-                parts(
-                    w,
-                    &[
-                        ("lost", "confirmed and never delivered"),
-                        ("duplicated", "delivered again without the redelivered flag"),
-                        ("corrupt", "damaged"),
-                    ]
-                ),
-                by_chance(w)
+                counted(*sent, "message"),
+                parts(&[
+                    (*lost, "confirmed and never delivered"),
+                    (*duplicated, "delivered again without the redelivered flag"),
+                    (*corrupt, "damaged"),
+                ]),
+                by_chance(*corrupt, *foreign)
             ),
             "look for limits of length or age on the queue, and into the broker's log; with automatic acknowledgement also for \
              lost connections among the events: what waits for a consumer is lost with its connection",
         ),
-        WarningCode::MessagesOutstanding => (
+        Finding::MessagesOutstanding { sent, outstanding } => (
             format!(
                 "of {}, {} confirmed and not delivered when the drain ended, and the broker may still hold that: it is \
                  in no end-to-end latency, and would be among the longest",
-                counted(w.count("sent"), "message"),
-                count(w.count("outstanding"))
+                counted(*sent, "message"),
+                count(*outstanding)
             ),
             "allow a longer phases.drain, or let consumers keep up",
         ),
-        WarningCode::MessagesUnanswered => (
+        Finding::MessagesUnanswered {
+            unanswered,
+            unsent,
+            gone,
+        } => (
             format!(
                 "of the messages, {}: they count in the latencies with the time they had waited at the end, so high \
                  percentiles and the maximum are at least what is printed",
-                parts(
-                    w,
-                    &[
-                        ("unanswered", "without an answer"),
-                        ("unsent", "due and never sent")
-                    ]
-                )
+                parts(&[
+                    (*unanswered, "without an answer"),
+                    (*unsent, "due and never sent")
+                ])
             ),
-            match (w.count("unanswered"), w.count("unsent")) {
-                _ if w.values.get("gone").is_some_and(|it| it == true) => {
+            match (unanswered, unsent) {
+                _ if *gone => {
                     "find out why the broker went away: its log, and the machine's at that time"
                 }
                 (_, 0) => {
@@ -283,25 +298,27 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                 }
             },
         ),
-        WarningCode::MessagesNotAccepted => (
+        Finding::MessagesNotAccepted {
+            sent,
+            nacked,
+            returned,
+            not_confirmed,
+        } => (
             format!(
                 "of {} sent, {}{}",
-                counted(w.count("sent"), "message"),
-                parts(
-                    w,
-                    &[
-                        ("nacked", "refused (nack)"),
-                        (
-                            "returned",
-                            "returned (no queue is bound where they were sent; answered all the same, so in `completed`)"
-                        ),
-                        (
-                            "not_confirmed",
-                            "not confirmed (their connections were lost)"
-                        ),
-                    ]
-                ),
-                match (w.count("nacked"), w.count("not_confirmed")) {
+                counted(*sent, "message"),
+                parts(&[
+                    (*nacked, "refused (nack)"),
+                    (
+                        *returned,
+                        "returned (no queue is bound where they were sent; answered all the same, so in `completed`)"
+                    ),
+                    (
+                        *not_confirmed,
+                        "not confirmed (their connections were lost)"
+                    ),
+                ]),
+                match (nacked, not_confirmed) {
                     (0, 0) => "",
                     (_, 0) => ": those refused are missing from `completed` and from the latencies",
                     (0, _) =>
@@ -312,120 +329,150 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                          from `completed`, and count in the latencies with the time until a connection was back",
                 }
             ),
-            match w.count("nacked") + w.count("not_confirmed") {
+            match nacked + not_confirmed {
                 0 => "bind a queue where they are sent",
                 _ => "look for a queue's limits and its leader, and into the broker's log",
             },
         ),
-        WarningCode::BrokerGone => (
+        Finding::BrokerGone { connections, away } => (
             format!(
                 "{} down when the run ended, and did not come back{}: rates are too low, and latencies hold what \
                  waited until then",
-                was_or_were(w.count("connections"), "connection"),
-                away(w)
+                was_or_were(*connections, "connection"),
+                away.as_ref().map_or_else(String::new, gone_away)
             ),
             "look into the broker's log, and at the node of each queue; allow a longer run",
         ),
-        WarningCode::ConnectionsLost => (
+        Finding::ConnectionsLost { connections, away } => (
             format!(
                 "{} lost{}: latencies hold the whole wait, and averages describe no state that lasts",
-                was_or_were(w.count("connections"), "connection"),
-                away(w)
+                was_or_were(*connections, "connection"),
+                away.as_ref().map_or_else(String::new, gone_away)
             ),
             "look at the chart, and into the broker's log",
         ),
-        WarningCode::CyclesFailed => (
+        Finding::CyclesFailed {
+            kind,
+            unit,
+            failed,
+            timed_out,
+            begun,
+            first_failure,
+        } => (
             format!(
                 "{} of {} of {} failed, {}; the first: {}",
-                count(w.count("failed")),
-                counted(
-                    w.count("begun"),
-                    match w.word("unit") {
-                        "" => "cycle",
-                        unit => one(unit),
-                    }
-                ),
-                w.word("kind"),
-                latencies_of_failed(w.count("failed"), w.count("timed_out")),
-                match w.word("first_failure") {
+                count(*failed),
+                counted(*begun, one(unit)),
+                kind,
+                latencies_of_failed(*failed, *timed_out),
+                match first_failure.as_str() {
                     "" => "see the events",
                     why => why,
                 }
             ),
             "",
         ),
-        WarningCode::LostSamples => (
+        Finding::LostSamples {
+            lost,
+            samples,
+            each,
+        } => (
             format!(
                 "the profiler lost {} of {}: shares of functions are too low where it was busiest",
-                count(w.count("lost")),
-                counted(w.count("samples") + w.count("lost"), "sample")
+                count(*lost),
+                counted(samples + lost, "sample")
             ),
-            match w.word("event") {
-                it if it.starts_with("off-cpu") => {
+            match w.event.as_deref() {
+                Some(it) if it.starts_with("off-cpu") => {
                     "set profile.stacks = \"frame-pointers\": such samples are smaller; or leave bellows more CPU"
                 }
-                _ if w.values.contains_key("each") => {
+                _ if *each => {
                     "sample fewer of the events that count each call, or leave bellows more CPU"
                 }
                 _ => "lower profile.frequency",
             },
         ),
-        WarningCode::ProfilerThrottled => (
+        Finding::ProfilerThrottled { times } => (
             format!(
                 "the kernel throttled the profiler {}: there are gaps in the profile",
-                counted(w.count("times"), "time")
+                counted(*times, "time")
             ),
             "lower profile.frequency, or raise kernel.perf_cpu_time_max_percent",
         ),
-        WarningCode::ArchiveIncomplete => (
+        Finding::ArchiveIncomplete { file, folder, why } => (
             format!(
-                "{} in {} could not be written: {}. What was printed is right, but the archive lacks it",
-                w.word("file"),
-                w.word("folder"),
-                w.word("why")
+                "{file} in {folder} could not be written: {why}. What was printed is right, but the archive lacks it"
             ),
             "make room or restore the folder, and run again",
         ),
-        WarningCode::ProfileIncomplete if w.values.contains_key("unknown_share") => (
+        Finding::ProfileIncomplete { gap } => profile_gap(gap, w.tier),
+    }
+}
+
+fn numbers(nodes: &[usize]) -> String {
+    let all: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    all.join(", ")
+}
+
+/// What is to be known of damaged messages where others' came, too.
+fn by_chance(corrupt: u64, foreign: u64) -> String {
+    match (corrupt, foreign) {
+        (0, _) | (_, 0) => String::new(),
+        (_, foreign) => format!(
+            " (cannot tell at 12 to 15 bytes, where bodies have no check and some of the {} of other programs that came look \
+             damaged by chance: send 16 bytes or more)",
+            counted(foreign, "message")
+        ),
+    }
+}
+
+fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
+    match gap {
+        ProfileGap::Names { unknown_share } => (
             format!(
                 "{} of the samples hold a frame without a name: shares of functions are too low by what ran in those",
-                percent(w.number("unknown_share"))
+                percent(*unknown_share)
             ),
             "install the debug symbols of the broker and its runtime, or one that is not stripped",
         ),
-        WarningCode::ProfileIncomplete if w.values.contains_key("complete_share") => (
+        ProfileGap::Callers {
+            complete_share,
+            copied_share,
+            runtime,
+        } => (
             format!(
                 "{} of the stacks reach the root of their thread or Erlang process: total shares of callers are too \
                  low, shares at the leaf (self) hold",
-                percent(w.number("complete_share"))
+                percent(*complete_share)
             ),
-            whole_stacks(w),
+            match tier == Tier::Note || *copied_share > 0.5 {
+                true => "",
+                false => whole_stacks(runtime),
+            },
         ),
-        WarningCode::ProfileIncomplete if w.values.contains_key("cpu_share") => (
+        ProfileGap::Samples { cpu_share } => (
             format!(
                 "the samples stand for {} of the CPU time that the broker used: threads that wake for less than a \
                  millisecond at a time have too few, and shares are of what was sampled",
-                percent(w.number("cpu_share"))
+                percent(*cpu_share)
             ),
             "a higher frequency does not help (`bellows help stacks`): compare runs of the same rate",
         ),
-        WarningCode::ProfileIncomplete if w.values.contains_key("probes_share") => (
+        ProfileGap::Probed { probes_share } => (
             format!(
                 "{} of the samples are in the kernel's probes, which count the program's calls (asm_exc_int3, asm_exc_debug): \
                  shares of its own functions are too low",
-                percent(w.number("probes_share"))
+                percent(*probes_share)
             ),
             "take the event cpu in a run without malloc, malloc-bytes, malloc-held and free",
         ),
-        // The profiler's own words.
-        _ => (w.word("why").to_owned(), ""),
+        ProfileGap::Other { why } => (why.clone(), ""),
     }
 }
 
 /// What makes the stacks of a program whole, by what executes it.
-fn whole_stacks(w: &Warning) -> &'static str {
-    match w.word("runtime") {
-        _ if w.tier == Tier::Note || w.number("copied_share") > 0.5 => "",
+fn whole_stacks(runtime: &str) -> &'static str {
+    match runtime {
         "erlang" => {
             "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or start the node with \
              +JPperf true, for frame pointers"
@@ -438,17 +485,17 @@ fn whole_stacks(w: &Warning) -> &'static str {
     }
 }
 
-fn too_few_cores(w: &Warning) -> (String, &'static str) {
-    let cores = counted(w.count("cores"), "core");
-    let (broker, client) = (w.number("broker_cores"), w.number("client_cores"));
+fn too_few_cores(used: &CoresUsed) -> (String, &'static str) {
+    let cores = counted(used.cores.into(), "core");
+    let (broker, client) = (used.broker_cores, used.client_cores);
     let waits = format!(
         "event loops waited {} of the time in the run queue, the broker's threads together {:.2} s each second",
-        percent(w.number("run_queue_wait")),
-        w.number("broker_run_queue_wait")
+        percent(used.run_queue_wait),
+        used.broker_run_queue_wait
     );
-    let others = w.number("other_cores");
+    let others = used.other_cores;
     // A rate that was met is not too low.
-    let met = w.values.get("rate_met").is_some_and(|it| it == true);
+    let met = used.rate_met;
     if others > 0.0 {
         let text = format!(
             "other processes took {others:.1} of the {cores} that the broker ({broker:.1}) and bellows \
@@ -476,18 +523,15 @@ fn too_few_cores(w: &Warning) -> (String, &'static str) {
 }
 
 /// The percentiles without support, each with its latencies: `p99.99 and above of ack response (40,000)`.
-fn too_few_samples(w: &Warning) -> String {
-    let all = w.values.get("latencies").and_then(|it| it.as_array());
+fn too_few_samples(latencies: &[FewSamples]) -> String {
     let mut percentiles: Vec<(&str, String)> = Vec::new();
-    for latency in all.into_iter().flatten() {
-        let word = |name: &str| latency.get(name).and_then(|it| it.as_str()).unwrap_or("");
-        let samples = latency.get("samples").and_then(|it| it.as_u64());
-        let of = format!("{} ({})", word("latency"), count(samples.unwrap_or(0)));
+    for few in latencies {
+        let of = format!("{} ({})", few.latency, count(few.samples));
         match percentiles.last_mut() {
-            Some((percentile, all)) if *percentile == word("percentile") => {
+            Some((percentile, all)) if *percentile == few.percentile => {
                 *all = format!("{all} and {of}");
             }
-            _ => percentiles.push((word("percentile"), of)),
+            _ => percentiles.push((&few.percentile, of)),
         }
     }
     let percentiles = percentiles.iter();
@@ -502,15 +546,12 @@ fn was_or_were(number: u64, what: &str) -> String {
 }
 
 /// Faults that failed, did not begin, or began late.
-fn faults_missed(w: &Warning) -> (String, &'static str) {
-    let missed = parts(
-        w,
-        &[
-            ("failed", "could not be done"),
-            ("not_begun", "had not begun when the run ended"),
-        ],
-    );
-    let late = w.count("late");
+fn faults_missed(faults: &MissedFaults) -> (String, &'static str) {
+    let missed = parts(&[
+        (faults.failed, "could not be done"),
+        (faults.not_begun, "had not begun when the run ended"),
+    ]);
+    let late = faults.late;
     let late = (late > 0).then(|| {
         format!(
             "{} up to {:.1} s after the time in the experiment, because the one before took longer",
@@ -518,10 +559,10 @@ fn faults_missed(w: &Warning) -> (String, &'static str) {
                 1 => "1 began".to_owned(),
                 late => format!("{} began", count(late)),
             },
-            w.number("latest_s")
+            faults.latest_s
         )
     });
-    let first = match w.word("first_failure") {
+    let first = match faults.first_failure.as_str() {
         "" => String::new(),
         first => format!(" ({first})"),
     };
@@ -533,45 +574,49 @@ fn faults_missed(w: &Warning) -> (String, &'static str) {
     (
         format!(
             "of {}, {}: the run does not show what its experiment says",
-            counted(w.count("planned"), "fault"),
+            counted(faults.planned, "fault"),
             said.join("; ")
         ),
-        match w.count("failed") {
+        match faults.failed {
             0 => "leave more time between faults: RabbitMQ is back some ten seconds after a kill",
             _ => "look into the broker's log, and whether the machine ran out of memory (dmesg)",
         },
     )
 }
 
-fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
-    if w.count("not_begun") > 0 {
+fn rate_not_achieved(
+    unit: &str,
+    rates: Option<SentOf>,
+    not_begun: u64,
+    in_flight_limit: u64,
+) -> (String, &'static str) {
+    let Some(rates) = rates.filter(|_| not_begun == 0) else {
         let text = format!(
             "{} due and found no room before the end: they count in the latencies with the time that they had \
              waited by then (--max-open, {} = {})",
-            was_or_were(w.count("not_begun"), one(items(w))),
-            match items(w) {
+            was_or_were(not_begun, one(unit)),
+            match unit {
                 "requests" => "the probe's max-open",
                 _ => "churn.max-open",
             },
-            count(w.count("in_flight_limit"))
+            count(in_flight_limit)
         );
-        let remedy = if w.values.contains_key("beside") {
-            "raise it, or request fewer"
-        } else {
-            "see the verdict for why"
+        let remedy = match rates {
+            None => "raise it, or request fewer",
+            Some(_) => "see the verdict for why",
         };
         return (text, remedy);
-    }
-    let what = match items(w) {
+    };
+    let what = match unit {
         "cycles" => "were begun",
         _ => "were sent",
     };
     let text = format!(
         "{} {} a second {what} where {} were requested: rates are the broker's or the generator's, not the schedule's, \
          and latencies hold what waited",
-        rate(w.number("sent_rate")),
-        items(w),
-        rate(w.number("requested_rate"))
+        rate(rates.sent),
+        unit,
+        rate(rates.requested)
     );
     (text, "see the verdict for why")
 }

@@ -141,15 +141,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     let of_lines = lines.as_mut().map(LineTree::order_depth_first);
     samples.renumber(of_lines.as_ref().unwrap_or(&numbers));
     let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 4);
-    for (i, node) in tables.nodes.iter().enumerate() {
-        put(
-            &mut bytes,
-            node.parent.map_or(0, |p| i as u64 - u64::from(p)),
-        );
-    }
-    for node in &tables.nodes {
-        put(&mut bytes, u64::from(node.frame));
-    }
+    tables.put_nodes(&mut bytes);
     let classes = tables.put_classes(&mut bytes);
     let lines = lines.map(|lines| lines.put(&numbers, &mut bytes));
     let timed = profile.samples.iter().any(|s| s.t > 0);
@@ -297,6 +289,17 @@ impl<'a> Tables<'a> {
             depth_first(std::mem::take(&mut self.nodes), |node| &mut node.parent);
         self.nodes = nodes;
         numbers
+    }
+
+    /// Appends the parents of all nodes, and their frames.
+    fn put_nodes(&self, bytes: &mut Vec<u8>) {
+        for (i, node) in self.nodes.iter().enumerate() {
+            let distance = node.parent.map_or(0, |p| i as u64 - u64::from(p));
+            put(bytes, distance);
+        }
+        for node in &self.nodes {
+            put(bytes, u64::from(node.frame));
+        }
     }
 
     /// Appends the class of every node; the classes that there are.

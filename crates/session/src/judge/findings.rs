@@ -2,7 +2,10 @@
 //! Causes that are one are told once.
 
 use archive::WarningCode as Code;
-use archive::{Cause, Facts, Lateness, Stall, Stalled, Tier, Warning};
+use archive::{
+    Cause, CoresUsed, Facts, FewSamples, Finding, Lateness, ProfileGap, SentOf, Stall, StallWait,
+    Stalled, Stood, Tier, Warning,
+};
 use measure::ledger::LedgerSummary;
 use stacks::{Class, Frame, Profile, ProfileSummary, USUAL_EVENT};
 
@@ -16,7 +19,7 @@ use super::thresholds::{
 pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
     let mut all = Vec::new();
     if derived.e.ended.debug_build {
-        all.push(Warning::new(Code::DebugBuild, Tier::Invalid));
+        all.push(Warning::new(Tier::Invalid, Finding::DebugBuild {}));
     }
     all.extend(of_generator(derived, cause));
     all.extend(stalled(derived));
@@ -25,7 +28,7 @@ pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
     all.extend(of_machine(derived.e));
     all.extend(of_messages(derived.e));
     all.extend(of_run(derived.e));
-    all.sort_by_key(|warning| (warning.tier, !is_felt(warning.code)));
+    all.sort_by_key(|warning| (warning.tier, !is_felt(warning.code())));
     all
 }
 
@@ -55,36 +58,35 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     };
     let on_time = matches!(cause, Cause::RateMet { late: None });
     if derived.at_work >= SATURATED && !on_time {
-        let warning = Warning::new(Code::GeneratorSaturated, Tier::Invalid);
-        let warning = warning.with("at_work", derived.at_work);
-        let warning = warning.with("threads", e.loops.len());
-        return Some(warning.with("unit", e.items()));
+        let saturated = Finding::GeneratorSaturated {
+            at_work: derived.at_work,
+            threads: e.loops.len() as u64,
+            unit: e.items().to_owned(),
+        };
+        return Some(Warning::new(Tier::Invalid, saturated));
     }
     if lacks_cores(derived, cause, late) {
-        return Some(
-            Warning::new(Code::TooFewCores, Tier::Caution)
-                .with("cores", e.ended.own_cores.unwrap_or(e.all_cores()))
-                .with(
-                    "broker_cores",
-                    e.broker.as_ref().map_or(0.0, |used| used.cores),
-                )
-                .with("client_cores", e.client_cores.unwrap_or(0.0))
-                .with("other_cores", derived.others.unwrap_or(0.0))
-                .with("run_queue_wait", derived.run_queue_wait)
-                .with("broker_run_queue_wait", e.broker_run_queue_wait())
-                .with("rate_met", derived.reached_rate()),
-        );
+        let used = CoresUsed {
+            cores: e.ended.own_cores.unwrap_or(e.all_cores()),
+            broker_cores: e.broker.as_ref().map_or(0.0, |used| used.cores),
+            client_cores: e.client_cores.unwrap_or(0.0),
+            other_cores: derived.others.unwrap_or(0.0),
+            run_queue_wait: derived.run_queue_wait,
+            broker_run_queue_wait: e.broker_run_queue_wait(),
+            rate_met: derived.reached_rate(),
+        };
+        return Some(Warning::new(Tier::Caution, Finding::TooFewCores { used }));
     }
     let unscheduled = e.requested_rate.is_none() && e.lag_explains >= LAG_SECONDS;
     let is_late = late == Some(Lateness::Generator) || *cause == Cause::GeneratorLate;
-    (is_late || unscheduled).then(|| {
-        Warning::new(Code::GeneratorLate, Tier::Caution)
-            .with("late_share", e.late_share)
-            .with("lag_seconds_share", e.lag_explains)
-            .with("lag_max_ns", e.loop_lag_max_ns)
-            .with("scheduled", e.requested_rate.is_some())
-            .with("unit", e.items())
-    })
+    let late = || Finding::GeneratorLate {
+        late_share: e.late_share,
+        lag_seconds_share: e.lag_explains,
+        lag_max_ns: e.loop_lag_max_ns,
+        scheduled: e.requested_rate.is_some(),
+        unit: e.items().to_owned(),
+    };
+    (is_late || unscheduled).then(|| Warning::new(Tier::Caution, late()))
 }
 
 /// Broker or generator waited in the run queue so long that the latencies hold it.
@@ -127,50 +129,41 @@ fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
             } else {
                 Tier::Caution
             };
-            let mut warning = Warning::new(Code::Stalled, tier).with("who", who.name());
+            let stood = longest(all)?;
             // One that sleeps on a full machine waits for no core.
-            let (waited_s, is_known) = e.waited_in_stalls(who);
-            if let Some(others) = derived.others.filter(|_| derived.waited_for_cores(who)) {
-                warning = warning
-                    .with("other_cores", others)
-                    .with("waited_s", waited_s);
-            } else if !derived.waited_for_cores(who) && !is_known {
-                warning = warning.with("wait", "unknown");
-            }
-            let mut told = with_longest(warning, all)?.with("unit", e.items());
-            let fault = e.fault_within(told.number("at_s"), told.number("for_s"));
-            if let Some(fault) = fault.filter(|_| who == Stalled::Broker) {
-                told = told.with("fault", fault.name.as_str());
-            }
-            Some(told)
+            let (seconds, is_known) = e.waited_in_stalls(who);
+            let wait = match (derived.waited_for_cores(who), derived.others) {
+                (true, Some(other_cores)) if seconds > 0.0 => StallWait::ForCores {
+                    seconds,
+                    other_cores,
+                },
+                (false, _) if !is_known => StallWait::Unknown,
+                _ => StallWait::None,
+            };
+            let fault = e.fault_within(stood.at_s, stood.for_s);
+            let fault = fault.filter(|_| who == Stalled::Broker);
+            let stalled = Finding::Stalled {
+                who,
+                stood,
+                wait,
+                fault: fault.map(|it| it.name.clone()),
+                unit: e.items().to_owned(),
+            };
+            Some(Warning::new(tier, stalled))
         })
 }
 
-/// Adds the longest of some stalls; `None` where there are none.
-fn with_longest<'a, I: Iterator<Item = &'a Stall>>(
-    warning: Warning,
-    all: impl Fn() -> I,
-) -> Option<Warning> {
+/// The longest of some stalls, and sums of all; `None` where there are none.
+fn longest<'a, I: Iterator<Item = &'a Stall>>(all: impl Fn() -> I) -> Option<Stood> {
     let longest = all().max_by(|a, b| a.for_s.total_cmp(&b.for_s))?;
-    let delayed: u64 = all().map(|stall| stall.messages_delayed).sum();
-    let failed: u64 = all().map(|stall| stall.failed).sum();
-    let warning = warning
-        .with("times", all().count())
-        .with("at_s", longest.at_s)
-        .with("for_s", longest.for_s)
-        .with("connections", longest.connections)
-        .with("messages_delayed", delayed);
-    Some(match failed {
-        0 => warning,
-        _ => warning.with("failed", failed),
+    Some(Stood {
+        times: all().count() as u64,
+        at_s: longest.at_s,
+        for_s: longest.for_s,
+        connections: longest.connections,
+        messages_delayed: all().map(|stall| stall.messages_delayed).sum(),
+        failed: all().map(|stall| stall.failed).sum(),
     })
-}
-
-/// Connections that were lost, and how long none was left.
-fn lost(warning: Warning, count: u64, e: &Facts) -> Warning {
-    let away = || e.stalls().filter(|stall| stall.away);
-    let told = with_longest(warning.clone(), away);
-    told.unwrap_or(warning).with("connections", count)
 }
 
 fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
@@ -192,13 +185,17 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     if told || derived.reached_rate() && not_begun == 0 {
         return None;
     }
-    let warning = Warning::new(Code::RateNotAchieved, Tier::Caution)
-        .with("unit", e.items())
-        .with("sent_rate", e.sent_rate)
-        .with("requested_rate", requested)
-        .with("not_begun", not_begun)
-        .with("in_flight_limit", e.in_flight_limit.unwrap_or(0));
-    Some(warning)
+    let rates = SentOf {
+        sent: e.sent_rate,
+        requested,
+    };
+    let missed = Finding::RateNotAchieved {
+        unit: e.items().to_owned(),
+        rates: Some(rates),
+        not_begun,
+        in_flight_limit: e.in_flight_limit.unwrap_or(0),
+    };
+    Some(Warning::new(Tier::Caution, missed))
 }
 
 /// The verdict is about the first scenario, and says nothing of the churn beside it.
@@ -206,100 +203,106 @@ fn churn_not_begun(e: &Facts) -> impl Iterator<Item = Warning> {
     let churn = e.ended.churn.iter();
     let churn = churn.filter(|churn| churn.beside && churn.not_begun > 0);
     churn.map(|churn| {
-        Warning::new(Code::RateNotAchieved, Tier::Caution)
-            .with("not_begun", churn.not_begun)
-            .with("in_flight_limit", churn.in_flight_limit)
-            .with("beside", true)
-            .with("unit", churn.unit.as_str())
+        let missed = Finding::RateNotAchieved {
+            unit: churn.unit.clone(),
+            rates: None,
+            not_begun: churn.not_begun,
+            in_flight_limit: churn.in_flight_limit,
+        };
+        Warning::new(Tier::Caution, missed)
     })
 }
 
 fn of_machine(e: &Facts) -> Vec<Warning> {
     // Of a moment, one tick of the machine's account would be much.
     let steal = e.steal.filter(|it| *it >= STEAL && e.seconds >= SHORTEST);
-    let steal = steal.map(|steal| Warning::new(Code::CpuSteal, Tier::Caution).with("steal", steal));
+    let steal = steal.map(|steal| Finding::CpuSteal { steal });
     let clock = e.ended.clock_source.as_deref();
     let clock = clock.filter(|name| POOR_CLOCKS.contains(name));
-    let clock =
-        clock.map(|name| Warning::new(Code::ClockNotSteady, Tier::Caution).with("clock", name));
-    steal.into_iter().chain(clock).collect()
+    let clock = clock.map(|name| Finding::ClockNotSteady {
+        clock: name.to_owned(),
+    });
+    let all = steal.into_iter().chain(clock);
+    all.map(|it| Warning::new(Tier::Caution, it)).collect()
 }
 
 fn of_messages(e: &Facts) -> Vec<Warning> {
     let ended = &e.ended;
+    let caution = |finding| Warning::new(Tier::Caution, finding);
     let mut all = Vec::new();
     if let Some((times, reasons)) = &ended.blocked {
-        let warning = Warning::new(Code::ConnectionBlocked, Tier::Caution);
-        all.push(
-            warning
-                .with("times", *times)
-                .with("reasons", reasons.as_str()),
-        );
+        all.push(caution(Finding::ConnectionBlocked {
+            times: *times,
+            reasons: reasons.clone(),
+        }));
     }
     if let Some(ledger) = &ended.ledger {
         all.extend(of_ledger(ledger));
     }
-    if ended.down_connections > 0 {
-        let warning = Warning::new(Code::BrokerGone, Tier::Invalid);
-        all.push(lost(warning, ended.down_connections, e));
-    } else if ended.lost_connections > 0 {
-        let warning = Warning::new(Code::ConnectionsLost, Tier::Caution);
-        all.push(lost(warning, ended.lost_connections, e));
-    }
+    all.extend(of_connections(e));
     if ended.unanswered + ended.unsent > 0 {
-        let warning = Warning::new(Code::MessagesUnanswered, Tier::Caution);
-        all.push(
-            warning
-                .with("unanswered", ended.unanswered)
-                .with("unsent", ended.unsent)
-                .with("gone", ended.down_connections > 0),
-        );
+        all.push(caution(Finding::MessagesUnanswered {
+            unanswered: ended.unanswered,
+            unsent: ended.unsent,
+            gone: ended.down_connections > 0,
+        }));
     }
     // Those in flight at the end have a warning of their own.
     let given_up = ended.unconfirmed.saturating_sub(ended.unanswered);
     if ended.nacked + ended.returned + given_up > 0 {
-        all.push(
-            Warning::new(Code::MessagesNotAccepted, Tier::Caution)
-                .with("sent", ended.sent)
-                .with("nacked", ended.nacked)
-                .with("returned", ended.returned)
-                .with("not_confirmed", given_up),
-        );
+        all.push(caution(Finding::MessagesNotAccepted {
+            sent: ended.sent,
+            nacked: ended.nacked,
+            returned: ended.returned,
+            not_confirmed: given_up,
+        }));
     }
-    for churn in ended.churn.iter().filter(|churn| churn.failed > 0) {
-        let why = churn.first_failure.as_deref().unwrap_or_default();
-        all.push(
-            Warning::new(Code::CyclesFailed, Tier::Caution)
-                .with("kind", churn.kind.as_str())
-                .with("unit", churn.unit.as_str())
-                .with("failed", churn.failed)
-                .with("timed_out", churn.timed_out)
-                .with("begun", churn.begun)
-                .with("first_failure", why),
-        );
-    }
+    let failed = ended.churn.iter().filter(|churn| churn.failed > 0);
+    all.extend(failed.map(|churn| {
+        caution(Finding::CyclesFailed {
+            kind: churn.kind.clone(),
+            unit: churn.unit.clone(),
+            failed: churn.failed,
+            timed_out: churn.timed_out,
+            begun: churn.begun,
+            first_failure: churn.first_failure.clone().unwrap_or_default(),
+        })
+    }));
     all
+}
+
+/// Connections that were lost, and how long none was left.
+fn of_connections(e: &Facts) -> Option<Warning> {
+    let (lost, down) = (e.ended.lost_connections, e.ended.down_connections);
+    let away = longest(|| e.stalls().filter(|stall| stall.away));
+    if down > 0 {
+        let connections = down;
+        let gone = Finding::BrokerGone { connections, away };
+        return Some(Warning::new(Tier::Invalid, gone));
+    }
+    let connections = lost;
+    let lost = Finding::ConnectionsLost { connections, away };
+    (connections > 0).then(|| Warning::new(Tier::Caution, lost))
 }
 
 fn of_ledger(ledger: &LedgerSummary) -> Vec<Warning> {
     let mut all = Vec::new();
     if ledger.lost + ledger.duplicated + ledger.corrupt > 0 {
-        all.push(
-            Warning::new(Code::MessagesLost, Tier::Invalid)
-                .with("sent", ledger.sent)
-                .with("lost", ledger.lost)
-                .with("duplicated", ledger.duplicated)
-                .with("corrupt", ledger.corrupt)
-                .with("foreign", ledger.foreign),
-        );
+        let lost = Finding::MessagesLost {
+            sent: ledger.sent,
+            lost: ledger.lost,
+            duplicated: ledger.duplicated,
+            corrupt: ledger.corrupt,
+            foreign: ledger.foreign,
+        };
+        all.push(Warning::new(Tier::Invalid, lost));
     }
     if ledger.outstanding > 0 {
-        let warning = Warning::new(Code::MessagesOutstanding, Tier::Caution);
-        all.push(
-            warning
-                .with("sent", ledger.sent)
-                .with("outstanding", ledger.outstanding),
-        );
+        let outstanding = Finding::MessagesOutstanding {
+            sent: ledger.sent,
+            outstanding: ledger.outstanding,
+        };
+        all.push(Warning::new(Tier::Caution, outstanding));
     }
     all
 }
@@ -309,42 +312,51 @@ fn of_run(e: &Facts) -> Vec<Warning> {
     let ended = &e.ended;
     let mut all = Vec::new();
     if let Some(change) = ended.trend {
-        let warning = Warning::new(Code::NotSteadyState, Tier::Caution);
-        all.push(
-            warning
-                .with("change", change)
-                .with("seconds", ended.seconds),
-        );
+        let seconds = ended.seconds;
+        let trend = Finding::NotSteadyState { change, seconds };
+        all.push(Warning::new(Tier::Caution, trend));
     }
     if ended.insecure {
-        all.push(Warning::new(Code::CertificateNotChecked, Tier::Invalid));
+        all.push(Warning::new(
+            Tier::Invalid,
+            Finding::CertificateNotChecked {},
+        ));
     }
     if ended.interrupted {
-        all.push(Warning::new(Code::Interrupted, Tier::Note).with("seconds", e.seconds));
+        let seconds = e.seconds;
+        all.push(Warning::new(Tier::Note, Finding::Interrupted { seconds }));
     }
     if !ended.too_few.is_empty() {
-        let of = |(name, samples, percentile): &(String, u64, String)| serde_json::json!({ "latency": name, "samples": samples, "percentile": percentile });
-        let latencies: Vec<_> = ended.too_few.iter().map(of).collect();
-        let warning = Warning::new(Code::TooFewSamples, Tier::Note);
-        all.push(warning.with("latencies", latencies));
+        let few = ended.too_few.iter();
+        let few = few.map(|(latency, samples, percentile)| FewSamples {
+            latency: latency.clone(),
+            samples: *samples,
+            percentile: percentile.clone(),
+        });
+        let latencies = few.collect();
+        all.push(Warning::new(
+            Tier::Note,
+            Finding::TooFewSamples { latencies },
+        ));
     }
     all
 }
 
-/// What the profiler reports.
-pub(crate) fn profile_findings(outcome: &profile::Outcome) -> Vec<Warning> {
+/// What the profiler reports; `each` event is a sample, or there is a frequency.
+pub(crate) fn profile_findings(outcome: &profile::Outcome, each: bool) -> Vec<Warning> {
     let mut all = Vec::new();
     if outcome.lost > 0 {
-        let warning = Warning::new(Code::LostSamples, Tier::Caution);
-        all.push(
-            warning
-                .with("lost", outcome.lost)
-                .with("samples", outcome.taken.max(outcome.samples)),
-        );
+        let lost = Finding::LostSamples {
+            lost: outcome.lost,
+            samples: outcome.taken.max(outcome.samples),
+            each,
+        };
+        all.push(Warning::new(Tier::Caution, lost));
     }
     if outcome.throttled > 0 {
-        let warning = Warning::new(Code::ProfilerThrottled, Tier::Caution);
-        all.push(warning.with("times", outcome.throttled));
+        let times = outcome.throttled;
+        let throttled = Finding::ProfilerThrottled { times };
+        all.push(Warning::new(Tier::Caution, throttled));
     }
     if !outcome.notes.is_empty() {
         all.push(profile_incomplete(&outcome.notes.join("; ")));
@@ -352,16 +364,20 @@ pub(crate) fn profile_findings(outcome: &profile::Outcome) -> Vec<Warning> {
     all
 }
 
+/// What a profile lacks.
+const fn lacking(tier: Tier, gap: ProfileGap) -> Warning {
+    Warning::new(tier, Finding::ProfileIncomplete { gap })
+}
+
 /// What a profile lacks: names of functions, callers, samples.
 pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
-    let warning = |tier| Warning::new(Code::ProfileIncomplete, tier);
     let mut all = Vec::new();
     if profile.samples < LEAST_SAMPLES {
         return all;
     }
     if profile.unknown_share >= NAMELESS {
-        let value = profile.unknown_share;
-        all.push(warning(Tier::Caution).with("unknown_share", value));
+        let unknown_share = profile.unknown_share;
+        all.push(lacking(Tier::Caution, ProfileGap::Names { unknown_share }));
     }
     if profile.complete_share < WHOLE {
         let tier = if profile.complete_share < COMPLETE {
@@ -369,15 +385,15 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
         } else {
             Tier::Note
         };
-        all.push(
-            warning(tier)
-                .with("complete_share", profile.complete_share)
-                .with("copied_share", profile.copied_share)
-                .with("runtime", runtime(profile)),
-        );
+        let callers = ProfileGap::Callers {
+            complete_share: profile.complete_share,
+            copied_share: profile.copied_share,
+            runtime: runtime(profile).to_owned(),
+        };
+        all.push(lacking(tier, callers));
     }
-    if let Some(share) = profile.cpu_share.filter(|share| *share < COVERED) {
-        all.push(warning(Tier::Caution).with("cpu_share", share));
+    if let Some(cpu_share) = profile.cpu_share.filter(|share| *share < COVERED) {
+        all.push(lacking(Tier::Caution, ProfileGap::Samples { cpu_share }));
     }
     all
 }
@@ -386,8 +402,10 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
 pub(crate) fn probed(profile: &Profile) -> Option<Warning> {
     let is_trap = |frame: &Frame| matches!(&*frame.name, "asm_exc_int3" | "asm_exc_debug");
     let share = (profile.header.event == USUAL_EVENT).then(|| profile.share_with(is_trap))?;
-    let warning = Warning::new(Code::ProfileIncomplete, Tier::Caution);
-    (share >= PROBED).then(|| warning.with("probes_share", share))
+    let probed = ProfileGap::Probed {
+        probes_share: share,
+    };
+    (share >= PROBED).then(|| lacking(Tier::Caution, probed))
 }
 
 /// What executes the profiled program, by the classes that its samples have.
@@ -403,5 +421,6 @@ fn runtime(profile: &ProfileSummary) -> &'static str {
 
 /// A part of the profile is missing, for this reason.
 pub(crate) fn profile_incomplete(why: &str) -> Warning {
-    Warning::new(Code::ProfileIncomplete, Tier::Caution).with("why", why)
+    let why = why.to_owned();
+    lacking(Tier::Caution, ProfileGap::Other { why })
 }

@@ -4,8 +4,8 @@ mod evidence;
 mod situations;
 
 use archive::{
-    BrokerUse, ChurnFacts, Ended, Lacking, Lateness, LoopUse, OwnFault, ProducerTime, RunQueueWait,
-    Stall, Stalled, Tier, WarningCode,
+    BrokerUse, ChurnFacts, Ended, Finding, Lacking, Lateness, LoopUse, OwnFault, ProducerTime,
+    ProfileGap, RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode,
 };
 use stacks::{Class, ClassShare, ProfileSummary};
 
@@ -24,7 +24,7 @@ fn code(cause: Option<&Cause>) -> String {
 /// The codes besides the debug build's, which tests may be.
 fn codes(facts: &Facts) -> Vec<WarningCode> {
     let findings = judge(facts.clone()).findings;
-    findings.iter().map(|finding| finding.code).collect()
+    findings.iter().map(Warning::code).collect()
 }
 
 #[test]
@@ -109,9 +109,16 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     let [lost, stalled] = &found.findings[..] else {
         panic!("{:?}", found.findings);
     };
-    assert_eq!((lost.number("for_s"), lost.count("connections")), (6.2, 4));
-    assert_eq!(lost.count("messages_delayed"), 6_200);
-    assert_eq!((stalled.count("times"), stalled.number("for_s")), (1, 0.6));
+    let Finding::ConnectionsLost { connections, away } = &lost.finding else {
+        panic!("{lost:?}");
+    };
+    let away = away.expect("a time without a connection");
+    assert_eq!(
+        (away.for_s, away.messages_delayed, *connections),
+        (6.2, 6_200, 4)
+    );
+    let stood = stood(&found.findings);
+    assert_eq!((stood.times, stood.for_s), (1, 0.6), "{stalled:?}");
     // A moment that hardly anybody felt leaves the verdict alone, and is named all the same.
     facts.ended.stalls.truncate(1);
     (facts.seconds, facts.ended.lost_connections) = (100.0, 0);
@@ -429,8 +436,17 @@ fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
         codes,
         [WarningCode::CyclesFailed, WarningCode::RateNotAchieved]
     );
-    let limit = found.findings[1].count("in_flight_limit");
-    assert_eq!(limit, 7, "that of churn, not of the messages");
+    let missed = &found.findings[1].finding;
+    assert!(
+        matches!(
+            missed,
+            Finding::RateNotAchieved {
+                in_flight_limit: 7,
+                ..
+            }
+        ),
+        "that of churn, not of the messages: {missed:?}"
+    );
 }
 
 #[test]
@@ -492,6 +508,25 @@ fn time_without_a_connection_is_among_the_reasons() {
     );
 }
 
+/// What is known of waiting for a core in the first stall.
+fn stall_wait(facts: &Facts) -> StallWait {
+    let found = judge(facts.clone()).findings;
+    let mut waits = found.iter().filter_map(|it| match it.finding {
+        Finding::Stalled { wait, .. } => Some(wait),
+        _ => None,
+    });
+    waits.next().expect("a stall")
+}
+
+/// The longest stall, and sums of all.
+fn stood(findings: &[Warning]) -> Stood {
+    let mut all = findings.iter().filter_map(|it| match it.finding {
+        Finding::Stalled { stood, .. } => Some(stood),
+        _ => None,
+    });
+    all.next().expect("a stall")
+}
+
 #[test]
 fn a_stall_beside_others_that_took_the_cores_says_so() {
     let mut facts = Facts {
@@ -501,10 +536,9 @@ fn a_stall_beside_others_that_took_the_cores_says_so() {
         broker: Some(broker(0.2, 0.0)),
         ..stopped_broker()
     };
-    let others = |facts: &Facts| {
-        let found = judge(facts.clone()).findings;
-        let mut stalled = found.iter().filter(|it| it.code == WarningCode::Stalled);
-        stalled.next().expect("a stall").number("other_cores")
+    let others = |facts: &Facts| match stall_wait(facts) {
+        StallWait::ForCores { other_cores, .. } => other_cores,
+        _ => 0.0,
     };
     // It was stopped from 0.5 s to 1.1 s: what sleeps does not stand still for want of a core.
     let wait = |from_s: f64, waited_s: f64| RunQueueWait {
@@ -534,19 +568,14 @@ fn a_stall_beside_others_that_took_the_cores_says_so() {
     facts.idle = Some(0.8);
     assert!(others(&facts) < 0.1);
     // Where nobody read the threads, nothing says that they did not wait.
-    let wait = |facts: &Facts| {
-        let found = judge(facts.clone()).findings;
-        let stalled = found.iter().find(|it| it.code == WarningCode::Stalled);
-        stalled.expect("a stall").word("wait").to_owned()
-    };
     facts.ended.run_queue_waits[0].own_s = Some(0.1);
-    assert_eq!(wait(&facts), "");
+    assert_eq!(stall_wait(&facts), StallWait::None);
     facts.ended.run_queue_waits[0].own_s = None;
-    assert_eq!(wait(&facts), "unknown");
+    assert_eq!(stall_wait(&facts), StallWait::Unknown);
     facts.ended.stalls[0].who = Stalled::Broker;
     facts.ended.run_queue_waits.truncate(1);
     facts.ended.run_queue_waits[0].broker_s = None;
-    assert_eq!(wait(&facts), "unknown");
+    assert_eq!(stall_wait(&facts), StallWait::Unknown);
     facts.same_machine = false;
     assert_eq!(wait(&facts), "", "elsewhere");
 }
@@ -573,7 +602,7 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
     };
     let found = judge(moment).findings;
     assert!(
-        found.iter().all(|it| it.code != WarningCode::CpuSteal),
+        found.iter().all(|it| it.code() != WarningCode::CpuSteal),
         "{found:?}"
     );
     facts.ended = Ended {
@@ -599,7 +628,7 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
         ..Ended::default()
     };
     let found = judge(facts).findings;
-    let codes: Vec<_> = found.iter().map(|it| it.code).collect();
+    let codes: Vec<_> = found.iter().map(Warning::code).collect();
     assert_eq!(
         codes,
         [
@@ -618,14 +647,17 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
             WarningCode::TooFewSamples,
         ]
     );
-    let refused = found
-        .iter()
-        .find(|it| it.code == WarningCode::MessagesNotAccepted)
-        .unwrap();
-    assert_eq!(
-        (refused.count("nacked"), refused.count("not_confirmed")),
-        (3, 0)
-    );
+    let is_refused = |it: &Warning| {
+        matches!(
+            it.finding,
+            Finding::MessagesNotAccepted {
+                nacked: 3,
+                not_confirmed: 0,
+                ..
+            }
+        )
+    };
+    assert!(found.iter().any(is_refused), "{found:?}");
 }
 
 #[test]
@@ -646,7 +678,7 @@ fn the_profilers_own_troubles_are_told() {
         notes: vec!["user space only".into()],
         ..profile::Outcome::default()
     };
-    let found = profile_findings(&outcome);
+    let found = profile_findings(&outcome, false);
     let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
     assert_eq!(
         codes,
@@ -656,11 +688,13 @@ fn the_profilers_own_troubles_are_told() {
             WarningCode::ProfileIncomplete
         ]
     );
-    assert_eq!(
-        (found[0].count("lost"), found[0].count("samples")),
-        (100, 900)
-    );
-    assert_eq!(profile_findings(&profile::Outcome::default()), []);
+    let lost = Finding::LostSamples {
+        lost: 100,
+        samples: 900,
+        each: false,
+    };
+    assert_eq!(found[0].finding, lost);
+    assert_eq!(profile_findings(&profile::Outcome::default(), false), []);
 }
 
 #[test]
@@ -674,23 +708,31 @@ fn what_a_profile_lacks_is_told_by_how_much() {
     };
     let gaps = |profile: &ProfileSummary| {
         let gaps = profile_gaps(profile).into_iter();
-        let gaps = gaps.map(|it| (it.tier, it.values.into_keys().next().unwrap()));
-        gaps.collect::<Vec<_>>()
+        let gaps = gaps.map(|it| match it.finding {
+            Finding::ProfileIncomplete { gap } => (it.tier, gap),
+            other => panic!("{other:?}"),
+        });
+        let named = gaps.map(|(tier, gap)| match gap {
+            ProfileGap::Names { .. } => (tier, "names"),
+            ProfileGap::Callers { .. } => (tier, "callers"),
+            ProfileGap::Samples { .. } => (tier, "samples"),
+            ProfileGap::Probed { .. } | ProfileGap::Other { .. } => (tier, "others"),
+        });
+        named.collect::<Vec<_>>()
     };
-    let named = |tier, key: &str| (tier, key.to_owned());
     assert_eq!(gaps(&profile(1000, 0.05, 0.98, Some(0.95))), []);
     assert_eq!(gaps(&profile(1000, 0.05, 0.98, None)), []);
     assert_eq!(
         gaps(&profile(1000, 0.44, 0.63, Some(0.76))),
         [
-            named(Tier::Caution, "unknown_share"),
-            named(Tier::Caution, "complete_share"),
-            named(Tier::Caution, "cpu_share"),
+            (Tier::Caution, "names"),
+            (Tier::Caution, "callers"),
+            (Tier::Caution, "samples"),
         ]
     );
     assert_eq!(
         gaps(&profile(1000, 0.0, 0.95, Some(0.95))),
-        [named(Tier::Note, "complete_share")]
+        [(Tier::Note, "callers")]
     );
     for (class, runtime) in [
         (Class::ErlangCode, "erlang"),
@@ -707,7 +749,11 @@ fn what_a_profile_lacks_is_told_by_how_much() {
             ..profile(1000, 0.0, 0.6, None)
         };
         let gaps = profile_gaps(&profile);
-        assert_eq!(gaps[0].word("runtime"), runtime);
+        let is_of = |gap: &ProfileGap| matches!(gap, ProfileGap::Callers { runtime: of, .. } if of == runtime);
+        assert!(
+            matches!(&gaps[0].finding, Finding::ProfileIncomplete { gap } if is_of(gap)),
+            "{gaps:?}"
+        );
     }
     // Of some samples, one says nothing.
     assert_eq!(gaps(&profile(20, 0.3, 0.6, Some(0.5))), []);
@@ -721,7 +767,12 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
         std::fs::write(&file, folded).unwrap();
         let mut profile = stacks::Profile::open(file.path()).unwrap();
         profile.header.event = event.into();
-        probed(&profile).map(|it| it.number("probes_share"))
+        probed(&profile).map(|it| match it.finding {
+            Finding::ProfileIncomplete {
+                gap: ProfileGap::Probed { probes_share },
+            } => probes_share,
+            other => panic!("{other:?}"),
+        })
     };
     assert_eq!(share("cpu", 60), Some(0.6));
     assert_eq!(share("cpu", 4), None);

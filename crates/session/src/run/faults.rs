@@ -5,7 +5,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use archive::{FaultOutcome, OwnFault, Tier, Warning, WarningCode};
+use archive::{FaultOutcome, Finding, MissedFaults, OwnFault, Tier, Warning};
 use broker::FaultKind;
 use load::RunEvent;
 use load::scenario::Operations;
@@ -425,15 +425,15 @@ impl Faults {
         let reason =
             |fault: &FaultOutcome| Some(format!("{}: {}", named(fault), fault.failed.as_ref()?));
         let first = failed.clone().next().and_then(reason);
-        Some(
-            Warning::new(WarningCode::FaultsMissed, tier)
-                .with("planned", self.specs.len())
-                .with("failed", failed.count())
-                .with("first_failure", first.unwrap_or_default())
-                .with("not_begun", not_begun)
-                .with("late", late().count())
-                .with("latest_s", late().fold(0.0, f64::max)),
-        )
+        let faults = MissedFaults {
+            planned: self.specs.len() as u64,
+            failed: failed.count() as u64,
+            first_failure: first.unwrap_or_default(),
+            not_begun: not_begun as u64,
+            late: late().count() as u64,
+            latest_s: late().fold(0.0, f64::max),
+        };
+        Some(Warning::new(tier, Finding::FaultsMissed { faults }))
     }
 
     /// Takes the embedded broker's own word for what it did.
@@ -547,13 +547,8 @@ impl Companion for Faults {
 
 /// Nodes of a cluster that are not there any more when the run ends.
 pub(super) fn node_gone(broker: &dyn Broker) -> Option<Warning> {
-    let gone = broker.gone_nodes();
-    let nodes: Vec<String> = gone.iter().map(ToString::to_string).collect();
-    (!gone.is_empty()).then(|| {
-        Warning::new(WarningCode::NodeGone, Tier::Invalid)
-            .with("nodes", nodes.join(", "))
-            .with("count", gone.len())
-    })
+    let nodes = broker.gone_nodes();
+    (!nodes.is_empty()).then(|| Warning::new(Tier::Invalid, Finding::NodeGone { nodes }))
 }
 
 /// From when until when a fault that took place had an effect: what it took away came back, and confirmed again.

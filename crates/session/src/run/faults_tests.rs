@@ -206,10 +206,7 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
 fn a_node_that_is_gone_is_told() {
     let broker = nodes();
     let warning = node_gone(&broker).expect("a warning");
-    assert_eq!(
-        (warning.code, warning.word("nodes")),
-        (WarningCode::NodeGone, "2")
-    );
+    assert_eq!(warning.finding, Finding::NodeGone { nodes: vec![2] });
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use archive::{
-    FailedBy, FailureCount, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock, RunRecord,
-    RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Throughput, Tier, Topology,
-    Warning, WarningCode,
+    FailedBy, FailureCount, Finding, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock,
+    RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Throughput, Tier,
+    Topology, Warning,
 };
 use load::OperationTally;
 use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
@@ -53,9 +53,12 @@ impl Recording<'_> {
     /// Tells of a feature that the broker no longer permits, at once and in the summary.
     pub(super) fn tell_not_permitted(&mut self, feature: &str, instead: &str) {
         self.note(&format!("{feature} is no longer permitted: {instead}"));
-        let warning = Warning::new(WarningCode::NotPermitted, Tier::Note);
-        let warning = warning.with("feature", feature);
-        self.not_permitted.push(warning.with("instead", instead));
+        let not_permitted = Finding::NotPermitted {
+            feature: feature.to_owned(),
+            instead: instead.to_owned(),
+        };
+        let note = Warning::new(Tier::Note, not_permitted);
+        self.not_permitted.push(note);
     }
 
     /// Sums up and writes the record for the last time.
@@ -336,10 +339,7 @@ const fn failed_by(error: &load::Error) -> FailedBy {
 
 /// Warnings in an order that does not depend on who told first.
 fn in_order(mut warnings: Vec<Warning>) -> Vec<Warning> {
-    let key = |it: &Warning| {
-        let values: Vec<String> = it.values.values().map(ToString::to_string).collect();
-        (it.tier, it.code, values)
-    };
+    let key = |it: &Warning| (it.tier, it.code(), format!("{:?}", it.finding));
     warnings.sort_by_cached_key(key);
     warnings
 }
@@ -352,11 +352,9 @@ fn close(
     texts: &Texts,
 ) -> RunRecord {
     let tell = |summary: &mut RunSummary| {
-        let loaded = summary.loaded();
+        let of_server = summary.loaded() == "server";
         for warning in &mut summary.warnings {
-            if loaded != "broker" {
-                warning.values.insert("loaded".into(), loaded.into());
-            }
+            warning.of_server = of_server;
             warning.text = (texts.warning)(warning);
         }
     };

@@ -414,19 +414,20 @@ impl EventProfile {
         parts.for_each(SampledPart::abandon);
     }
 
-    /// The same warning, with the event that it is about where that is not the usual one, and whether each of these is
-    /// a sample, so that no frequency makes them fewer.
+    /// The same warning, with the event that it is about where that is not the usual one.
     fn of_event(&self, warning: Warning) -> Warning {
-        let name = self.name.as_str();
-        if name == USUAL_EVENT {
-            return warning;
+        let event = Some(&self.name).filter(|it| *it != USUAL_EVENT);
+        Warning {
+            event: event.cloned(),
+            ..warning
         }
-        let event = profile::Event::named(name.split('@').next().unwrap_or(name));
-        let warning = warning.with("event", name);
-        match event.is_none_or(|it| it.has_frequency()) {
-            true => warning,
-            false => warning.with("each", true),
-        }
+    }
+
+    /// Whether each event is a sample, so that no frequency makes them fewer.
+    fn takes_each(&self) -> bool {
+        let event = self.name.split('@').next();
+        let event = event.and_then(profile::Event::named);
+        event.is_some_and(|it| !it.has_frequency())
     }
 
     /// Ends sampling, or waits for the end of the part.
@@ -444,7 +445,7 @@ impl EventProfile {
             }
         }
         for outcome in outcomes {
-            let found = profile_findings(&outcome).into_iter();
+            let found = profile_findings(&outcome, self.takes_each()).into_iter();
             profiled.warnings.extend(found.map(|it| self.of_event(it)));
             profiled.own_cores += sampled.map_or(0.0, |length| {
                 outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9)

@@ -1,6 +1,8 @@
 //! What a load reports, through to the archive and the summary: no broker, no socket, no clock.
 
-use archive::{FailedBy, RunReader, SeriesName, SeriesUnit, TraceSummary, Warning, WarningCode};
+use archive::{
+    FailedBy, Finding, RunReader, SeriesName, SeriesUnit, Tier, TraceSummary, Warning, WarningCode,
+};
 use load::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
@@ -234,7 +236,7 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert!((cost - 0.5e6 / 990.0).abs() < 0.01, "{cost}");
     assert_eq!(summary.rss_mb.client, Some(20.0));
     assert_eq!(summary.broker.version.as_deref(), Some("9.9"));
-    let codes: Vec<WarningCode> = summary.warnings.iter().map(|it| it.code).collect();
+    let codes: Vec<WarningCode> = summary.warnings.iter().map(Warning::code).collect();
     assert!(codes.contains(&WarningCode::ConnectionBlocked));
     assert_eq!(summary.ledger.map(|ledger| ledger.lost), Some(2));
     assert!(codes.contains(&WarningCode::MessagesLost));
@@ -401,21 +403,22 @@ impl Companion for Toy {
             ..TraceSummary::default()
         });
         Collected {
-            warnings: vec![Warning::new(WarningCode::Traced, archive::Tier::Note)],
+            warnings: vec![traced()],
             ..Collected::default()
         }
     }
+}
+
+fn traced() -> Warning {
+    let functions = "lists:map/2".to_owned();
+    Warning::new(Tier::Note, Finding::Traced { functions })
 }
 
 /// Profiles, companions and nodes tell what they found when they end, in whatever order that is.
 #[test]
 fn warnings_stand_in_one_order_whoever_tells_first() {
     let incomplete = |why: &str| crate::judge::profile_incomplete(why);
-    let told = [
-        incomplete("b"),
-        Warning::new(WarningCode::Traced, archive::Tier::Note),
-        incomplete("a"),
-    ];
+    let told = [incomplete("b"), traced(), incomplete("a")];
     let order = |of: [usize; 3]| {
         let dir = tempfile::tempdir().unwrap();
         let (context, record, writer) = begun(dir.path());
@@ -430,7 +433,7 @@ fn warnings_stand_in_one_order_whoever_tells_first() {
             warnings: of.map(|it| told[it].clone()).to_vec(),
         });
         let warnings = ended.record.warnings.into_iter();
-        warnings.map(|it| (it.code, it.values)).collect::<Vec<_>>()
+        warnings.map(|it| it.finding).collect::<Vec<_>>()
     };
     let first = order([0, 1, 2]);
     for other in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -475,7 +478,7 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
     let summary = ended.record.summary.as_ref().unwrap();
     let traces = summary.traces.iter().map(|it| it.scenario.as_str());
     assert_eq!(traces.collect::<Vec<_>>(), ["one", "two"]);
-    let codes = summary.warnings.iter().map(|it| it.code);
+    let codes = summary.warnings.iter().map(Warning::code);
     assert_eq!(codes.filter(|it| *it == WarningCode::Traced).count(), 2);
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
     let kept: Vec<(&str, usize)> = (kept.iter())

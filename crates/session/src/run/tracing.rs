@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use archive::{Tier, TraceSummary, TracedCall, Warning, WarningCode};
+use archive::{Finding, Tier, TraceSummary, TracedCall, Warning};
 use measure::{Nanos, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
@@ -92,17 +92,19 @@ impl Tracing {
             *first = first.min(at);
         }
         let ended = ended.into_iter().map(|((_, why, limit), (functions, at))| {
-            Warning::new(WarningCode::TraceEnded, Tier::Caution)
-                .with("functions", functions.join(", "))
-                .with("why", why)
-                .with("limit", limit)
-                .with("at_s", at)
+            let ended = Finding::TraceEnded {
+                functions: functions.join(", "),
+                why,
+                limit,
+                at_s: at,
+            };
+            Warning::new(Tier::Caution, ended)
         });
         let mut warnings: Vec<Warning> = ended.collect();
         let functions: Vec<&str> = traces.iter().map(|it| it.function.as_str()).collect();
         if !functions.is_empty() {
-            let note = Warning::new(WarningCode::Traced, Tier::Note);
-            warnings.push(note.with("functions", functions.join(", ")));
+            let functions = functions.join(", ");
+            warnings.push(Warning::new(Tier::Note, Finding::Traced { functions }));
         }
         warnings
     }

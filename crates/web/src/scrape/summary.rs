@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use archive::{ScrapedPage, SeriesUnit, Tier, Warning, WarningCode};
+use archive::{Finding, ScrapedPage, SeriesUnit, Tier, Warning};
 use hdrhistogram::Histogram;
 use measure::{LatencySummary, Nanos, Problem, Time, count, counted, new_histogram};
 use serde::Serialize;
@@ -247,22 +247,20 @@ impl ScrapeSummary {
         let mut all = Vec::new();
         if self.failed > 0 {
             let why = self.problem.as_ref().map(Problem::sentence);
-            let warning = Warning::new(WarningCode::ScrapesFailed, Tier::Caution);
-            all.push(
-                warning
-                    .with("page", self.name.as_str())
-                    .with("failed", self.failed)
-                    .with("requests", self.requests())
-                    .with(
-                        "last_failure",
-                        crate::redact::text(&why.unwrap_or_default()),
-                    ),
-            );
+            let failed = Finding::ScrapesFailed {
+                page: self.name.clone(),
+                failed: self.failed,
+                requests: self.requests(),
+                last_failure: crate::redact::text(&why.unwrap_or_default()),
+            };
+            all.push(Warning::new(Tier::Caution, failed));
         }
         let unmatched = self.unmatched.iter().map(|what| {
-            Warning::new(WarningCode::NothingSelected, Tier::Caution)
-                .with("page", self.name.as_str())
-                .with("what", what.as_str())
+            let nothing = Finding::NothingSelected {
+                page: self.name.clone(),
+                what: what.clone(),
+            };
+            Warning::new(Tier::Caution, nothing)
         });
         all.extend(unmatched);
         all

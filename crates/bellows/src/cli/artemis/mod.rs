@@ -7,7 +7,7 @@ mod options;
 mod resolved;
 mod screen;
 
-use archive::{RunState, WarningCode};
+use archive::{Finding, RunState, WarningCode};
 use clap::{Args, Subcommand};
 use report::artemis::Sides;
 use report::console;
@@ -155,10 +155,10 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     ];
     // What was due and never sent is a rate that was not met, and nothing that is missing.
     let is_rate = |w: &&archive::Warning| {
-        w.code == WarningCode::MessagesUnanswered && w.count("unanswered") == 0
+        matches!(w.finding, Finding::MessagesUnanswered { unanswered: 0, .. })
     };
     let mut warnings = summary.warnings.iter().filter(|w| !is_rate(w));
-    let warning = warnings.find(|w| missing.contains(&w.code))?;
+    let warning = warnings.find(|w| missing.contains(&w.code()))?;
     Some(Failure::failed(
         warning.text.as_str(),
         "see the broker's log, and whether it is low on memory or disk",

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use brokers::guardian;
 use brokers::rabbitmq::{Config, RabbitMq};
 use erlang::queues::{QueueRequest, QueueSort, read_queues};
-use erlang::term::as_atom;
+use erlang::term::{as_atom, as_text};
 use erlang::{ConnectOptions, Cookie, Helper, Node};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,12 @@ const CLEAR: &str = "[rabbit_vhost:delete(V, <<\"tests\">>) || V <- rabbit_vhost
         || L <- rabbit_auth_backend_internal:list_users(), {user, U} <- L, U =/= <<\"guest\">>], \
     ok = rabbit_vhost:add(<<\"/\">>, <<\"tests\">>), All = <<\".*\">>, \
     rabbit_auth_backend_internal:set_permissions(<<\"guest\">>, <<\"/\">>, All, All, All, <<\"tests\">>), ok.";
+
+/// Registered processes, and those of the management API, that wait for no request: what they are at.
+const BUSY: &str = "Info = fun (P) -> process_info(P, [registered_name, status, message_queue_len, current_stacktrace]) end, \
+    Idle = [loop, enter_loop, process_next_msg, receive_loop, loop_recv, get_status], \
+    Busy = [I || P <- processes(), [_, {_, S}, _, {_, [{_, F, _, _} | _]}] = I <- [Info(P)], S =:= suspended orelse not lists:member(F, Idle)], \
+    lists:flatten(io_lib:format(\"~p\", [Busy])).";
 
 /// A node that is shared, by what its keeper wrote of it.
 #[derive(Debug, Deserialize, Serialize)]
@@ -132,6 +138,13 @@ impl SharedNode {
         helper.close().expect("a clean node");
         let row = counts.rows.into_iter().find(|row| row.name == queue)?;
         Some(row.ready? + row.unacked?)
+    }
+
+    /// What its servers that are not idle do, for a test whose request was not answered.
+    pub(crate) fn busy_servers(&self) -> String {
+        let node = Node::connect(&self.erlang()).expect("a connection");
+        let value = node.evaluate(super::DEADLINE, BUSY).expect("a value");
+        as_text(&value).expect("a text")
     }
 
     /// Gives the test a virtual host `/` with nothing in it, and no other one; and no other user.

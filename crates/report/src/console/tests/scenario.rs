@@ -1,6 +1,6 @@
 //! Scenarios other than messages, by the registry alone.
 
-use archive::{ScenarioPoint, SeriesName, SeriesUnit};
+use archive::{Finding, ScenarioPoint, SeriesName, SeriesUnit};
 use measure::MetricKind;
 
 use super::*;
@@ -63,12 +63,15 @@ fn why_all_requests_failed_is_told_once() {
     };
     let mut summary = two_probes();
     summary.error = Some(Problem::new(cause, "refused", "start it"));
-    let warning = Warning::new(WarningCode::CyclesFailed, Tier::Caution)
-        .with("kind", "http://h:1/")
-        .with("unit", "requests")
-        .with("failed", 4u64)
-        .with("begun", 4u64)
-        .with("first_failure", format!("{cause}: refused; start it"));
+    let failed = Finding::CyclesFailed {
+        kind: "http://h:1/".to_owned(),
+        unit: "requests".to_owned(),
+        failed: 4,
+        timed_out: 0,
+        begun: 4,
+        first_failure: format!("{cause}: refused; start it"),
+    };
+    let warning = Warning::new(Tier::Caution, failed);
     summary.warnings = vec![Warning {
         text: crate::text::warning(&warning),
         ..warning

@@ -1,5 +1,7 @@
 //! Warnings on the console: what each takes from the numbers.
 
+use archive::{StallWait, Stalled, Stood};
+
 use super::*;
 
 #[test]
@@ -95,9 +97,23 @@ fn stalls_are_listed_by_length_unless_warnings_tell_them_all() {
     };
     // The last one lies before the measured phase, which the verdict and the warnings are about.
     assert_eq!(told(&run).matches("\nstall: ").count(), 2);
-    run.warnings[0] = Warning::new(WarningCode::Stalled, Tier::Note)
-        .with("at_s", 14.25)
-        .with("for_s", 0.75);
+    let tells = |at_s, for_s| {
+        let stood = Stood {
+            times: 1,
+            at_s,
+            for_s,
+            ..Stood::default()
+        };
+        let stalled = Finding::Stalled {
+            who: Stalled::Broker,
+            stood,
+            wait: StallWait::None,
+            fault: None,
+            unit: "messages".to_owned(),
+        };
+        Warning::new(Tier::Note, stalled)
+    };
+    run.warnings[0] = tells(14.25, 0.75);
     // A list without the longest would be taken for a list of the longest.
     let text = told(&run);
     assert_eq!(text.matches("\nstall: ").count(), 2, "{text}");
@@ -107,9 +123,7 @@ fn stalls_are_listed_by_length_unless_warnings_tell_them_all() {
     let starts = [11.0, 12.0, 13.0, 15.0, 17.0];
     let all = starts.into_iter().zip(lengths);
     run.stalls = all.map(|(at_s, for_s)| stall(at_s, for_s)).collect();
-    run.warnings[0] = Warning::new(WarningCode::Stalled, Tier::Note)
-        .with("at_s", 13.0)
-        .with("for_s", 0.9);
+    run.warnings[0] = tells(13.0, 0.9);
     let text = told(&run);
     let longest = [
         " at 11.0 s for 300 ms",

@@ -24,7 +24,7 @@ pub struct SideWarning {
     /// What others said within it, for redaction.
     #[serde(skip)]
     #[cfg_attr(test, ts(skip))]
-    pub(crate) said: Vec<SaidWithin>,
+    pub(crate) said: Option<SaidWithin>,
 }
 
 /// The warnings of both sides' runs, the graver first. Notes are the runs' own matter.
@@ -35,18 +35,18 @@ pub(super) fn of(a: &[Option<RunReader>], b: &[Option<RunReader>]) -> Vec<SideWa
             let mut seen = Vec::new();
             for warning in run.record.summary.iter().flat_map(|it| &it.warnings) {
                 // Sides that both are of a debug build can be compared.
-                let tier = match warning.code {
+                let tier = match warning.code() {
                     WarningCode::DebugBuild => Tier::Caution,
                     _ => warning.tier,
                 };
-                let key = (tier, warning.code);
+                let key = (tier, warning.code());
                 if warning.tier == Tier::Note || seen.contains(&key) {
                     continue;
                 }
                 seen.push(key);
                 let entry = found.entry(key).or_insert_with(|| SideWarning {
                     tier,
-                    code: warning.code,
+                    code: warning.code(),
                     a: 0,
                     b: 0,
                     text: warning.text.clone(),

@@ -1,0 +1,416 @@
+//! What was observed where a number may be wrong: a kind of warning each, with its values.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Stalled;
+
+/// Declares the kinds and what is observed of each, so that no sentence asks for a value that a kind does not have.
+macro_rules! findings {
+    ($($(#[$doc:meta])* $kind:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* },)+) => {
+        /// The kinds of warning, for machines.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+        #[serde(rename_all = "snake_case")]
+        pub enum WarningCode { $($(#[$doc])* $kind,)+ }
+
+        /// What was observed, by kind of warning.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+        #[serde(tag = "code", content = "values", rename_all = "snake_case")]
+        pub enum Finding { $($(#[$doc])* $kind { $($(#[$of])* $field: $type,)* },)+ }
+
+        impl Finding {
+            /// Its kind.
+            #[must_use]
+            pub const fn code(&self) -> WarningCode {
+                match self { $(Self::$kind { .. } => WarningCode::$kind,)+ }
+            }
+        }
+    };
+}
+
+findings! {
+    /// The generator's own loop lag or CPU explains the latency.
+    GeneratorSaturated {
+        /// Share of the time in which the busiest event loop was at work.
+        at_work: f64,
+        /// Threads of the generator.
+        threads: u64,
+        /// What is counted: `messages`, `cycles`, `requests`.
+        unit: String,
+    },
+    /// Less was sent than the schedule requested.
+    RateNotAchieved {
+        /// What is counted: `messages`, `cycles`, `requests`.
+        unit: String,
+        /// What was sent, and what was requested, each second; neither of operations beside another load.
+        rates: Option<SentOf>,
+        /// Operations that were due and did not begin.
+        not_begun: u64,
+        /// How many may be open at a time; 0 without a limit.
+        in_flight_limit: u64,
+    },
+    /// Broker and generator share too few cores.
+    TooFewCores {
+        /// Who used them.
+        #[serde(flatten)]
+        used: CoresUsed,
+    },
+    /// This is a debug build of bellows.
+    DebugBuild {},
+    /// A printed percentile has fewer than ten samples beyond it.
+    TooFewSamples {
+        /// Those that it is true of.
+        latencies: Vec<FewSamples>,
+    },
+    /// The profiler lost samples.
+    LostSamples {
+        /// Samples that were lost.
+        lost: u64,
+        /// Samples that were taken.
+        samples: u64,
+        /// Whether each event is a sample, so that no frequency makes them fewer.
+        each: bool,
+    },
+    /// The kernel throttled the profiler.
+    ProfilerThrottled {
+        /// How often.
+        times: u64,
+    },
+    /// Part of the profile is missing or could not be had.
+    ProfileIncomplete {
+        /// What is missing.
+        #[serde(flatten)]
+        gap: ProfileGap,
+    },
+    /// The clock is not steady.
+    ClockNotSteady {
+        /// The kernel's clock source.
+        clock: String,
+    },
+    /// The hypervisor took CPU time.
+    CpuSteal {
+        /// Share of the machine's time.
+        steal: f64,
+    },
+    /// A trend inside the measured phase.
+    NotSteadyState {
+        /// By which share of it the rate changed.
+        change: f64,
+        /// Length of the measured phase, whole seconds.
+        seconds: u64,
+    },
+    /// The broker blocked publishers (memory or disk alarm).
+    ConnectionBlocked {
+        /// How often.
+        times: u64,
+        /// The broker's words.
+        reasons: String,
+    },
+    /// The broker's certificate was not checked (`--insecure`).
+    CertificateNotChecked {},
+    /// Connections were lost; the run went on and tried to reconnect.
+    ConnectionsLost {
+        /// Connections.
+        connections: u64,
+        /// When none was left.
+        away: Option<Stood>,
+    },
+    /// Messages were lost, repeated without need, or damaged.
+    MessagesLost {
+        /// Messages.
+        sent: u64,
+        /// Confirmed and never delivered.
+        lost: u64,
+        /// Delivered again without the redelivered flag.
+        duplicated: u64,
+        /// Damaged.
+        corrupt: u64,
+        /// Messages of other programs.
+        foreign: u64,
+    },
+    /// Messages were confirmed and not delivered by the end of the drain; the broker may hold them.
+    MessagesOutstanding {
+        /// Messages.
+        sent: u64,
+        /// Not delivered.
+        outstanding: u64,
+    },
+    /// Messages were refused, returned or not acknowledged.
+    MessagesNotAccepted {
+        /// Messages.
+        sent: u64,
+        /// Refused.
+        nacked: u64,
+        /// Returned, as no queue is bound where they were sent.
+        returned: u64,
+        /// Not confirmed, as their connections were lost.
+        not_confirmed: u64,
+    },
+    /// Connections, channels or queues could not be opened or closed in order.
+    CyclesFailed {
+        /// What they do, or the page that they ask for.
+        kind: String,
+        /// What is counted: `cycles`, `requests`.
+        unit: String,
+        /// Those that failed.
+        failed: u64,
+        /// Those of them that timed out.
+        timed_out: u64,
+        /// Those that began.
+        begun: u64,
+        /// Why the first one failed; empty where only the events tell.
+        first_failure: String,
+    },
+    /// The run ended before its time.
+    Interrupted {
+        /// Measured seconds.
+        seconds: f64,
+    },
+    /// Part of the archive could not be written.
+    ArchiveIncomplete {
+        /// The file.
+        file: String,
+        /// Its folder.
+        folder: String,
+        /// The system's words.
+        why: String,
+    },
+    /// Messages left late although nothing but the generator held them up.
+    GeneratorLate {
+        /// Share of the messages that left over 1 ms late.
+        late_share: f64,
+        /// Share of the seconds in which loop lag was half of the 99th percentile or more.
+        lag_seconds_share: f64,
+        /// The longest turn of an event loop, nanoseconds.
+        lag_max_ns: u64,
+        /// Whether messages had a time at which they were due.
+        scheduled: bool,
+        /// What is counted: `messages`, `cycles`, `requests`.
+        unit: String,
+    },
+    /// Connections were down when the run ended: the broker never came back.
+    BrokerGone {
+        /// Connections.
+        connections: u64,
+        /// When none was left.
+        away: Option<Stood>,
+    },
+    /// The broker, the generator or the machine stood still for a while.
+    Stalled {
+        /// Who.
+        who: Stalled,
+        /// The longest time, and the sums of all.
+        #[serde(flatten)]
+        stood: Stood,
+        /// What is known of waiting for a core meanwhile.
+        wait: StallWait,
+        /// The fault of the run itself that was on at that time.
+        fault: Option<String>,
+        /// What was delayed: `messages`, `cycles`, `requests`.
+        unit: String,
+    },
+    /// Messages were due and had no answer when the run ended.
+    MessagesUnanswered {
+        /// Sent and not answered.
+        unanswered: u64,
+        /// Due and never sent.
+        unsent: u64,
+        /// Whether the broker was gone.
+        gone: bool,
+    },
+    /// Pages of metrics that were due did not come.
+    ScrapesFailed {
+        /// The page.
+        page: String,
+        /// Scrapes that failed.
+        failed: u64,
+        /// All scrapes.
+        requests: u64,
+        /// Why the last of them failed.
+        last_failure: String,
+    },
+    /// What should have selected series of a page found none.
+    NothingSelected {
+        /// The page.
+        page: String,
+        /// What selects nothing.
+        what: String,
+    },
+    /// Faults of the experiment did not take place, or not at their time.
+    FaultsMissed {
+        /// What became of them.
+        #[serde(flatten)]
+        faults: MissedFaults,
+    },
+    /// A node of the cluster was not there any more when the run ended.
+    NodeGone {
+        /// Their numbers.
+        nodes: Vec<usize>,
+    },
+    /// A trace of the broker's node ended before the load did, or did not begin.
+    TraceEnded {
+        /// The functions.
+        functions: String,
+        /// Why.
+        why: String,
+        /// The limit that tripped; empty without one.
+        limit: String,
+        /// When, seconds since the run's origin.
+        at_s: f64,
+    },
+    /// Functions were traced on the broker's node while the load ran, which changes what is measured.
+    Traced {
+        /// The functions.
+        functions: String,
+    },
+    /// Somebody looked into the broker with another command while the load ran.
+    LookedInto {
+        /// How often.
+        looks: u64,
+        /// The commands.
+        commands: String,
+        /// How long in all, seconds.
+        seconds: f64,
+    },
+    /// The broker no longer permits a feature that was asked for; another one stood in for it.
+    NotPermitted {
+        /// The feature.
+        feature: String,
+        /// What stood in.
+        instead: String,
+    },
+}
+
+/// Cores that broker and generator share, and who used them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct CoresUsed {
+    /// Cores that both may use.
+    pub cores: u32,
+    /// Cores that the broker used.
+    pub broker_cores: f64,
+    /// Cores that bellows used.
+    pub client_cores: f64,
+    /// Cores that other processes took; 0 where they did not matter.
+    pub other_cores: f64,
+    /// Share of the time that an event loop waited for a core.
+    pub run_queue_wait: f64,
+    /// Seconds that the broker's threads waited for a core, each second.
+    pub broker_run_queue_wait: f64,
+    /// Whether the requested rate was met all the same.
+    pub rate_met: bool,
+}
+
+/// Faults of an experiment that did not take place as it says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct MissedFaults {
+    /// Faults of the experiment.
+    pub planned: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Why the first of them failed; empty where none did.
+    pub first_failure: String,
+    /// Those that had not begun when the run ended.
+    pub not_begun: u64,
+    /// Those that began late.
+    pub late: u64,
+    /// The longest delay, seconds.
+    pub latest_s: f64,
+}
+
+/// What was sent of what was requested, each second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct SentOf {
+    /// Sent.
+    pub sent: f64,
+    /// Requested.
+    pub requested: f64,
+}
+
+/// A latency with too few samples for a percentile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct FewSamples {
+    /// The latency.
+    pub latency: String,
+    /// Its samples.
+    pub samples: u64,
+    /// The lowest percentile that has too few: `p99.99`.
+    pub percentile: String,
+}
+
+/// What a profile lacks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(untagged)]
+pub enum ProfileGap {
+    /// Names.
+    Names {
+        /// Share of the samples that hold a frame without one.
+        unknown_share: f64,
+    },
+    /// Callers.
+    Callers {
+        /// Share of the stacks that reach the root.
+        complete_share: f64,
+        /// Share of the stacks that were copied.
+        copied_share: f64,
+        /// What executes the program: `erlang`, `java`, `native`.
+        runtime: String,
+    },
+    /// Samples of threads that run for short times.
+    Samples {
+        /// Share of the CPU time that the samples stand for.
+        cpu_share: f64,
+    },
+    /// What ran while the kernel's probes did.
+    Probed {
+        /// Share of the samples that are in the probes.
+        probes_share: f64,
+    },
+    /// Something else.
+    Other {
+        /// The profiler's words.
+        why: String,
+    },
+}
+
+/// Times in which somebody stood still or had no connection: the longest of them, and sums of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct Stood {
+    /// How often.
+    pub times: u64,
+    /// When the longest began, seconds since the run's origin.
+    pub at_s: f64,
+    /// How long it took, seconds.
+    pub for_s: f64,
+    /// Connections that it met.
+    pub connections: u64,
+    /// What all of them delayed.
+    pub messages_delayed: u64,
+    /// Those of that which failed.
+    pub failed: u64,
+}
+
+/// What is known of waiting for a core while somebody stood still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum StallWait {
+    /// There was none.
+    #[default]
+    None,
+    /// The machine was full, and nobody knows.
+    Unknown,
+    /// It waited while other processes ran.
+    ForCores {
+        /// How long its threads waited, seconds.
+        seconds: f64,
+        /// Cores that others took.
+        other_cores: f64,
+    },
+}

@@ -1,0 +1,72 @@
+//! Warnings as runs of tests have them.
+
+use archive::{CoresUsed, Finding, MissedFaults, Tier, Warning, WarningCode};
+
+/// One of this kind.
+pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
+    let finding = match code {
+        WarningCode::BrokerGone => Finding::BrokerGone {
+            connections: 1,
+            away: None,
+        },
+        WarningCode::CertificateNotChecked => Finding::CertificateNotChecked {},
+        WarningCode::CpuSteal => Finding::CpuSteal { steal: 0.1 },
+        WarningCode::DebugBuild => Finding::DebugBuild {},
+        WarningCode::FaultsMissed => Finding::FaultsMissed {
+            faults: MissedFaults {
+                planned: 1,
+                failed: 1,
+                first_failure: "it is gone".to_owned(),
+                not_begun: 0,
+                late: 0,
+                latest_s: 0.0,
+            },
+        },
+        WarningCode::GeneratorSaturated => Finding::GeneratorSaturated {
+            at_work: 1.0,
+            threads: 1,
+            unit: "messages".to_owned(),
+        },
+        WarningCode::MessagesLost => Finding::MessagesLost {
+            sent: 1_000,
+            lost: 3,
+            duplicated: 0,
+            corrupt: 0,
+            foreign: 0,
+        },
+        WarningCode::NodeGone => Finding::NodeGone { nodes: vec![1] },
+        WarningCode::RateNotAchieved => Finding::RateNotAchieved {
+            unit: "messages".to_owned(),
+            rates: None,
+            not_begun: 0,
+            in_flight_limit: 0,
+        },
+        WarningCode::TooFewCores => Finding::TooFewCores {
+            used: CoresUsed {
+                cores: 2,
+                broker_cores: 1.0,
+                client_cores: 1.0,
+                other_cores: 0.0,
+                run_queue_wait: 0.2,
+                broker_run_queue_wait: 0.0,
+                rate_met: false,
+            },
+        },
+        WarningCode::TooFewSamples => Finding::TooFewSamples {
+            latencies: Vec::new(),
+        },
+        _ => panic!("no example of {code:?}"),
+    };
+    Warning::new(tier, finding)
+}
+
+/// Messages that a broker refused.
+pub(crate) fn refused(nacked: u64) -> Warning {
+    let refused = Finding::MessagesNotAccepted {
+        sent: 1_000,
+        nacked,
+        returned: 0,
+        not_confirmed: 0,
+    };
+    Warning::new(Tier::Caution, refused)
+}
