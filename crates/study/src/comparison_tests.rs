@@ -538,6 +538,34 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
     assert!(told("load", json!([])).contains("different loads"));
 }
 
+/// Of two commands the first letters were shown, which both have, and neither had its end.
+#[test]
+fn a_refusal_shows_where_two_commands_differ() {
+    let told = |a: &[&str], b: &[&str]| {
+        let side = |words: &[&str]| {
+            [0, 1].map(|_| {
+                let mut run = run("x", "4.0", 1, 1_000.0);
+                run.experiment["load"] = json!([{"command": words}]);
+                run
+            })
+        };
+        let refused = comparison(&side(a), &side(b), ComparisonOptions::default());
+        refused.expect_err("two loads").sentence()
+    };
+    let longer = told(&["x", "-a"], &["x", "-a", "-b"]);
+    assert!(longer.contains("load.0.command.2 differs"), "{longer}");
+    assert!(longer.contains("null and \"-b\""), "{longer}");
+    let script = |rate: &str| format!("{}--rate {rate}{}", "x ".repeat(90), " y".repeat(90));
+    let (a, b) = (script("5"), script("70"));
+    let within = told(&["sh", "-c", &a], &["sh", "-c", &b]);
+    for rate in ["--rate 5 y", "--rate 70 y"] {
+        assert!(within.contains(rate), "{within}");
+    }
+    assert_eq!(within.matches("\"…").count(), 2, "{within}");
+    assert_eq!(within.matches("…\"").count(), 2, "{within}");
+    assert!(within.len() < 500, "{within}");
+}
+
 /// Two runs that agree in every digit are no measure of how far runs differ.
 #[test]
 fn few_runs_decide_nothing_however_alike_they_are() {

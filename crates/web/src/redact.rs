@@ -431,7 +431,10 @@ fn login(span: &str) -> String {
         // A placeholder in a command, of which nothing is to be filled in.
         Some(("{host}", port)) if port.starts_with("{port}") => span.to_owned(),
         Some((host, _)) if authority.split_once(':').is_some_and(port) => {
-            format!("{host}:{BLOT}{next}")
+            // A list that is quoted keeps its end.
+            let password = word.trim_end_matches(|c| "\"'])},;".contains(c));
+            let end = word.get(password.len()..).unwrap_or_default();
+            format!("{host}:{BLOT}{end}{next}")
         }
         _ => span.to_owned(),
     }

@@ -356,6 +356,14 @@ fn commands_and_flags_of_an_experiment_stay_readable_when_they_are_hidden_twice(
     );
 }
 
+/// A refusal that quotes commands lost the ends of their lists.
+#[test]
+fn an_address_without_a_host_keeps_what_ends_its_list() {
+    let given = r#"["x", "amqp://me:s3cret"] and ["y", "amqp://$HOST:$PORT"]"#;
+    let shown = r#"["x", "amqp://me:***"] and ["y", "amqp://$HOST:***"]"#;
+    assert_eq!(urls(given), shown);
+}
+
 #[test]
 fn what_is_hidden_in_words_is_known_as_a_program_may_repeat_it() {
     for (given, secret) in [
