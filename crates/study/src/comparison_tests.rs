@@ -104,10 +104,15 @@ fn hidden_words_of_a_command_are_told_as_not_compared() {
     for (word, told) in [("fast", 0), ("--token=***", 1)] {
         assert_eq!(remarks(&side(word)), told, "{word}");
     }
-    for (key, told) in [("advanced", 1), ("password", 0)] {
+    for (key, value, told) in [
+        ("advanced", "***", 1),
+        ("advanced", "[{a,***}].", 1),
+        ("advanced", "[{a,1}].", 0),
+        ("password", "***", 0),
+    ] {
         let mut runs = side("fast");
         for run in &mut runs {
-            run.experiment["broker"] = json!({"kind": "rabbitmq", key: "***"});
+            run.experiment["broker"] = json!({"kind": "rabbitmq", key: value});
         }
         assert_eq!(remarks(&runs), told, "{key}");
     }

@@ -168,8 +168,18 @@ fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
         ("load.0={url='amqp://a:s3cret@b'}", "load.0=***"),
         (
             "broker.advanced=[{a,[{b,<<\"s3cret\">>}]}].",
-            "broker.advanced=***",
+            "broker.advanced=[{a,[{b,***}]}].",
         ),
+        (
+            r#"broker.advanced="[{rabbit,[{credit_flow_default_credit,{0,0}}]}].""#,
+            r#"broker.advanced="[{rabbit,[{credit_flow_default_credit,{0,0}}]}].""#,
+        ),
+        (
+            "broker.advanced=\"[{default_pass,12}].\"",
+            "broker.advanced=\"[{default_pass,***}].\"",
+        ),
+        ("broker.advanced=\"s3cret", "broker.advanced=***"),
+        ("broker.advanced='x'\ny='s3cret'", "broker.advanced=***"),
         (
             "broker.env.MY_LDAP_PASS=s3cret",
             "broker.env.MY_LDAP_PASS=***",

@@ -780,7 +780,7 @@ fn is_plain(value: &str) -> bool {
     (1..=64).contains(&value.len()) && value.chars().all(is_plain)
 }
 
-fn is_known_by_itself(text: &str) -> bool {
+pub(super) fn is_known_by_itself(text: &str) -> bool {
     let is_letter = text.len() == 1 && text.is_ascii();
     is_letter || is_number(text) || is_known(text) || is_format(text) || is_file(text)
 }
