@@ -34,8 +34,8 @@ pub struct RunSummary {
     /// Messages that found the in-flight budget used up.
     #[serde(default)]
     pub blocked: Throughput,
-    /// Over which times the rates of these are, where the load ended by itself and not by time; absent where they are over the
-    /// measured phase.
+    /// Over which times the rates of these are, where the load ended by itself and not by time; absent where they are
+    /// over the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted: Option<Lasted>,
     /// What the schedules requested; `None` where somebody is unthrottled or waits for answers.
@@ -344,12 +344,12 @@ pub struct BrokerSummary {
 pub struct Throughput {
     /// Whole run.
     pub total: u64,
-    /// Messages per second of the measured phase, by its measured length; where [`RunSummary::lasted`] says so, over that.
+    /// Messages per second of the measured phase, by its measured length.
     pub rate: f64,
 }
 
-/// Seconds from the beginning of the measured phase to the last message that was sent, acknowledged and received; 0 where
-/// none was.
+/// Seconds from the beginning of the measured phase to the last message that was sent, acknowledged and received; 0
+/// where none was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lasted {
     /// To the last that was sent.

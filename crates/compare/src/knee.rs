@@ -44,8 +44,8 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     (most > SENSITIVITY * mean_step && at > 0).then_some(at)
 }
 
-/// The places of two neighbours between which a curve without a knee leaps: it gains half of its rise and more there, and as
-/// many times the latency as twice the rate has grown by. `None` where it nowhere does.
+/// The places of two neighbours between which a curve without a knee leaps: it gains half of its rise and more there,
+/// and as many times the latency as twice the rate has grown by. `None` where it nowhere does.
 #[must_use]
 pub fn leap(points: &[(f64, f64)]) -> Option<(usize, usize)> {
     let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());

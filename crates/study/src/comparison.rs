@@ -456,7 +456,8 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
     }
 }
 
-/// A value as JSON around the letter from which on it is another one: what is left out has an ellipsis, and what ends it stays.
+/// A value as JSON around the letter from which on it is another one: what is left out has an ellipsis, and what ends
+/// it stays.
 fn cut(value: &[char], differs_at: usize) -> String {
     let is_short = value.len() <= MOST_SHOWN;
     let from = match is_short {

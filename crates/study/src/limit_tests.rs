@@ -150,7 +150,7 @@ fn a_trial_that_says_nothing_of_the_broker_says_why() {
             let stolen = Warning::new(WarningCode::CpuSteal, Tier::Caution);
             it.warnings.push(stolen);
         }),
-        ("other programs had its cores", |it| {
+        ("other programs had the cores", |it| {
             it.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);
         }),
         ("faults were not made as planned", |it| {

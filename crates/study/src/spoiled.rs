@@ -23,8 +23,8 @@ pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
     disturbed_by(summary).is_some()
 }
 
-/// Who had the machine's cores while a run was made, where others had: the hypervisor, or other programs. Neither side causes
-/// that.
+/// Who had the machine's cores while a run was made, where others had: the hypervisor, or other programs. Neither side
+/// causes that.
 pub(crate) fn disturbed_by(summary: &RunSummary) -> Option<String> {
     let warnings = || summary.warnings.iter();
     if warnings().any(|it| it.code == WarningCode::CpuSteal) {
@@ -43,7 +43,7 @@ pub(crate) fn disturbed_by(summary: &RunSummary) -> Option<String> {
     let fill = is_full && used.is_some_and(|used| used >= OTHERS);
     let cores = match used.map(|used| format!("{used:.1}")) {
         Some(used) if used != "0.0" => format!("{used} cores"),
-        _ => "its cores".to_owned(),
+        _ => "the cores".to_owned(),
     };
     (warnings().any(took) || is_cause || fill).then(|| format!("other programs had {cores}"))
 }

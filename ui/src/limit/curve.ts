@@ -144,7 +144,7 @@ export function curve(view: LimitView): View | null {
       h(
         'span',
         { class: 'hint' },
-        'lines: medians of the trials of a rate that tell of the broker; marks: p99 of every trial; shaded: where the limit lies; both axes logarithmic',
+        'lines: medians of trials that tell of the broker; marks: p99 of every trial; shaded: the limit; both axes logarithmic',
       ),
     ),
     place,

@@ -54,8 +54,9 @@ fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
     Some(u64::midpoint(*lower, *upper))
 }
 
-/// The trial that stands for a rate, and its number: of those that tell of the broker, where any does, the one with the median 99th
-/// percentile, of an even number the higher of the two in the middle; where none measured a latency, the last one.
+/// The trial that stands for a rate, and its number: of those that tell of the broker, where any does, the one with the
+/// median 99th percentile, of an even number the higher of the two in the middle; where none measured a latency, the
+/// last one.
 pub(crate) fn typical_trial(of: &LimitTrials, rate: f64) -> Option<(usize, &LimitTrial)> {
     let all = (1..).zip(&of.trials).filter(|(_, it)| it.rate == rate);
     let tells = all.clone().any(|(_, it)| it.tells());
@@ -653,8 +654,8 @@ mod tests {
         let mut of = tried(&wall);
         assert_eq!(
             knee_text(&of).unwrap(),
-            "the knee is not known: it lies between 10,000 and 20,000 msg/s, where the end-to-end p99 leaps from 1.10 ms to 800 \
-             ms, and no rate between them was tried"
+            "the knee is not known: it lies between 10,000 and 20,000 msg/s, where the end-to-end p99 leaps from 1.10 ms to \
+             800 ms, and no rate between them was tried"
         );
         of.trials.extend(tried(&[(15e3, 1_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Unclear;

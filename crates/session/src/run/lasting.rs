@@ -1,5 +1,5 @@
-//! How long messages were sent, acknowledged and received, where a load ends with a number of them: then its measured phase
-//! ends with the last that is sent, and says nothing of how fast they were received.
+//! How long messages were sent, acknowledged and received, where a load ends with a number of them: then its measured
+//! phase ends with the last that is sent, and says nothing of how fast they were received.
 
 use archive::{Lasted, RunSummary, Throughput};
 use load::Outcome;
@@ -40,8 +40,8 @@ impl Lasting {
         }
     }
 
-    /// Sets the rates of a load that ended by itself, each over the time in which it was; others stay those of the measured
-    /// phase.
+    /// Sets the rates of a load that ended by itself, each over the time in which it was; others stay those of the
+    /// measured phase.
     pub(super) fn tell(&self, outcome: &Outcome, planned: Option<Nanos>, summary: &mut RunSummary) {
         let mut phases = outcome.phases.iter();
         let Some(measured) = phases.find(|it| it.phase == Phase::Measure) else {

@@ -691,8 +691,8 @@ fn has(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|it| it == word)
 }
 
-/// Where a substitution ends that opens at the first bracket or backtick of a text: behind the last that closes in the line in which
-/// as many have closed as have opened. Which of them are letters within quotes nobody needs to know.
+/// Where a substitution ends that opens at the first bracket or backtick of a text: behind the last that closes in the
+/// line in which as many have closed as have opened. Which of them are letters within quotes nobody needs to know.
 fn substitution_end(text: &str) -> usize {
     let start = text.find(['(', '`']).unwrap_or(text.len());
     let (mut depth, mut ticks, mut end) = (0_i64, 0_usize, None);

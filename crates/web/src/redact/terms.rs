@@ -1,5 +1,5 @@
-//! Erlang's terms, as `advanced.config` has them, without secrets: lists, tuples, atoms and numbers are shown, but for what stands
-//! behind a name of a secret; strings and binaries only where they are known.
+//! Erlang's terms, as `advanced.config` has them, without secrets: lists, tuples, atoms and numbers are shown, but for
+//! what stands behind a name of a secret; strings and binaries only where they are known.
 
 use super::command::is_known_by_itself;
 use super::{BLOT, is_of_login};
@@ -25,8 +25,8 @@ struct Terms<'a> {
     depth: usize,
 }
 
-/// The text of an `advanced.config` without secrets: a list that ends in a full stop, without comments; `***` where it is more
-/// than plain terms.
+/// The text of an `advanced.config` without secrets: a list that ends in a full stop, without comments; `***` where it
+/// is more than plain terms.
 #[must_use]
 pub fn terms(text: &str) -> String {
     let mut terms = Terms {
