@@ -98,7 +98,7 @@ pub use series::{ProcessUsage, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
-    BrokerSummary, FaultOutcome, NodeSummary, PageCpu, PerMessage, ProgramSummary,
+    BrokerSummary, FaultOutcome, Lasted, NodeSummary, PageCpu, PerMessage, ProgramSummary,
     RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
 };
 pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};

@@ -92,6 +92,9 @@ pub struct LimitTrial {
     pub outcome: LimitOutcome,
     /// Why the rate did not hold, a clause each; empty where it did.
     pub why: Vec<String>,
+    /// Why that says nothing of the broker, where it does not: `other programs had 1.2 cores`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unclear: Option<String>,
     /// Messages per second that were sent.
     pub sent: f64,
     /// Messages per second that were received.
@@ -126,6 +129,12 @@ pub struct FoundLimit {
 }
 
 impl LimitTrial {
+    /// Whether it says something of the broker.
+    #[must_use]
+    pub fn tells(&self) -> bool {
+        self.outcome != LimitOutcome::Unclear
+    }
+
     /// Whether it says that its rate does not hold: of what cannot be told nobody knows.
     #[must_use]
     pub fn is_missed(&self) -> bool {

@@ -34,6 +34,10 @@ pub struct RunSummary {
     /// Messages that found the in-flight budget used up.
     #[serde(default)]
     pub blocked: Throughput,
+    /// Over which times the rates of these are, where the load ended by itself and not by time; absent where they are
+    /// over the measured phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasted: Option<Lasted>,
     /// What the schedules requested; `None` where somebody is unthrottled or waits for answers.
     #[serde(default)]
     pub requested: Option<RequestedSummary>,
@@ -342,6 +346,18 @@ pub struct Throughput {
     pub total: u64,
     /// Messages per second of the measured phase, by its measured length.
     pub rate: f64,
+}
+
+/// Seconds from the beginning of the measured phase to the last message that was sent, acknowledged and received; 0
+/// where none was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lasted {
+    /// To the last that was sent.
+    pub sent_s: f64,
+    /// To the last that was acknowledged.
+    pub completed_s: f64,
+    /// To the last that was received.
+    pub received_s: f64,
 }
 
 /// What was requested, and what was sent. In a run of churn its messages are cycles, and they are

@@ -44,6 +44,22 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     (most > SENSITIVITY * mean_step && at > 0).then_some(at)
 }
 
+/// The places of two neighbours between which a curve without a knee leaps: it gains half of its rise and more there,
+/// and as many times the latency as twice the rate has grown by. `None` where it nowhere does.
+#[must_use]
+pub fn leap(points: &[(f64, f64)]) -> Option<(usize, usize)> {
+    let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
+    let rise = smooth.last()? - smooth.first()?;
+    let steps = points.windows(2).zip(smooth.windows(2));
+    let is_leap = |step: (&[(f64, f64)], &[f64])| match step {
+        ([from, to], [low, high]) => {
+            high - low >= rise / 2.0 && high * from.0 >= LEAST_RISE * low * to.0 && high > low
+        }
+        _ => false,
+    };
+    steps.map(is_leap).position(|it| it).map(|at| (at, at + 1))
+}
+
 /// The values that lie closest to these and nowhere fall (pool adjacent violators).
 fn never_falling(values: &[f64]) -> Vec<f64> {
     let mut pools: Vec<(f64, usize)> = Vec::new();
@@ -115,6 +131,21 @@ mod tests {
             .collect();
         noisy[8].1 *= 1.5;
         assert!(noisy[knee(&noisy).unwrap()].0 > 70.0);
+    }
+
+    /// A wall low in the range, with no rate in it, bends the curve the other way: Kneedle finds nothing.
+    #[test]
+    fn a_curve_that_leaps_between_two_rates_has_no_knee_but_a_leap() {
+        let wall: Vec<(f64, f64)> = [5e3, 10e3, 20e3, 40e3, 80e3]
+            .map(|rate| (rate, if rate < 15e3 { 1.0 } else { 900.0 }))
+            .into();
+        assert_eq!((knee(&wall), leap(&wall)), (None, Some((1, 2))));
+        // As much latency as the rate grows by is none, however far the rates lie apart.
+        for power in [0.0, 0.5, 1.0] {
+            let even: Vec<(f64, f64)> = wall.iter().map(|it| (it.0, it.0.powf(power))).collect();
+            assert_eq!(leap(&even), None, "{power}");
+        }
+        assert_eq!((leap(&[]), leap(&wall[..1])), (None, None));
     }
 
     #[test]

@@ -477,8 +477,7 @@ impl Experiment {
         }
         let blot = |secret: &Option<String>| secret.as_ref().map(|_| BLOT.to_owned());
         broker.password = blot(&broker.password);
-        // Erlang's terms may hold a secret anywhere, on as many lines as they like.
-        broker.advanced = blot(&broker.advanced);
+        broker.advanced = broker.advanced.as_deref().map(redact::terms);
         for (name, value) in &mut broker.env {
             *value = redact::variable(name, value);
         }

@@ -96,6 +96,8 @@ pub struct Stat {
     state: char,
     /// Number of the parent; 0 for one outside of our namespace.
     pub parent: u32,
+    /// Number of its process group; 0 for one outside of our namespace.
+    pub group: u32,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
     /// Page faults that read from a disk.
@@ -151,6 +153,7 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
         command: command.to_owned(),
         state: text(3)?.chars().next()?,
         parent: u32::try_from(field(4)?).ok()?,
+        group: u32::try_from(field(5)?).ok()?,
         minor_faults: field(10)?,
         major_faults: field(12)?,
         children_ticks: field(16)?.saturating_add(field(17)?),

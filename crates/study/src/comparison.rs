@@ -437,17 +437,44 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
                 differing(&of(of_a), &of(of_b), &below(key))
             })
         }
-        (Value::Array(of_a), Value::Array(of_b)) if of_a.len() == of_b.len() => {
-            let pairs = of_a.iter().zip(of_b).enumerate();
-            pairs
-                .into_iter()
-                .find_map(|(index, (a, b))| differing(a, b, &below(&index.to_string())))
+        (Value::Array(of_a), Value::Array(of_b)) => {
+            let of = |all: &[Value], index: usize| all.get(index).cloned().unwrap_or_default();
+            (0..of_a.len().max(of_b.len())).find_map(|index| {
+                differing(
+                    &of(of_a, index),
+                    &of(of_b, index),
+                    &below(&index.to_string()),
+                )
+            })
         }
         (a, b) => (a != b).then(|| {
-            let cut = |it: &Value| it.to_string().chars().take(MOST_SHOWN).collect::<String>();
-            (path.to_owned(), format!("{} and {}", cut(a), cut(b)))
+            let [a, b] = [a, b].map(|it| it.to_string().chars().collect::<Vec<char>>());
+            let common = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+            let [a, b] = [a, b].map(|it| cut(&it, common));
+            (path.to_owned(), format!("{a} and {b}"))
         }),
     }
+}
+
+/// A value as JSON around the letter from which on it is another one: what is left out has an ellipsis, and what ends
+/// it stays.
+fn cut(value: &[char], differs_at: usize) -> String {
+    let is_short = value.len() <= MOST_SHOWN;
+    let from = match is_short {
+        true => 0,
+        false => differs_at
+            .saturating_sub(MOST_SHOWN / 2)
+            .min(value.len() - MOST_SHOWN),
+    };
+    let shown = value.iter().skip(from).take(MOST_SHOWN);
+    let begin = value.iter().take(usize::from(from > 0));
+    let before = begin.chain((from > 0).then_some(&'…'));
+    let is_cut = from + MOST_SHOWN < value.len();
+    let after = is_cut
+        .then_some(&'…')
+        .into_iter()
+        .chain(value.last().filter(|_| is_cut));
+    before.chain(shown).chain(after).collect()
 }
 
 /// Rates that are nothing in some runs alone, also where a rate was requested and is no figure: that a broker stopped to deliver, or to take messages, is

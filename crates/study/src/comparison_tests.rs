@@ -104,10 +104,15 @@ fn hidden_words_of_a_command_are_told_as_not_compared() {
     for (word, told) in [("fast", 0), ("--token=***", 1)] {
         assert_eq!(remarks(&side(word)), told, "{word}");
     }
-    for (key, told) in [("advanced", 1), ("password", 0)] {
+    for (key, value, told) in [
+        ("advanced", "***", 1),
+        ("advanced", "[{a,***}].", 1),
+        ("advanced", "[{a,1}].", 0),
+        ("password", "***", 0),
+    ] {
         let mut runs = side("fast");
         for run in &mut runs {
-            run.experiment["broker"] = json!({"kind": "rabbitmq", key: "***"});
+            run.experiment["broker"] = json!({"kind": "rabbitmq", key: value});
         }
         assert_eq!(remarks(&runs), told, "{key}");
     }
@@ -536,6 +541,34 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
     );
     assert!(told("profile", json!({"frequency": 99})).contains("not profiled alike"));
     assert!(told("load", json!([])).contains("different loads"));
+}
+
+/// Of two commands the first letters were shown, which both have, and neither had its end.
+#[test]
+fn a_refusal_shows_where_two_commands_differ() {
+    let told = |a: &[&str], b: &[&str]| {
+        let side = |words: &[&str]| {
+            [0, 1].map(|_| {
+                let mut run = run("x", "4.0", 1, 1_000.0);
+                run.experiment["load"] = json!([{"command": words}]);
+                run
+            })
+        };
+        let refused = comparison(&side(a), &side(b), ComparisonOptions::default());
+        refused.expect_err("two loads").sentence()
+    };
+    let longer = told(&["x", "-a"], &["x", "-a", "-b"]);
+    assert!(longer.contains("load.0.command.2 differs"), "{longer}");
+    assert!(longer.contains("null and \"-b\""), "{longer}");
+    let script = |rate: &str| format!("{}--rate {rate}{}", "x ".repeat(90), " y".repeat(90));
+    let (a, b) = (script("5"), script("70"));
+    let within = told(&["sh", "-c", &a], &["sh", "-c", &b]);
+    for rate in ["--rate 5 y", "--rate 70 y"] {
+        assert!(within.contains(rate), "{within}");
+    }
+    assert_eq!(within.matches("\"…").count(), 2, "{within}");
+    assert_eq!(within.matches("…\"").count(), 2, "{within}");
+    assert!(within.len() < 500, "{within}");
 }
 
 /// Two runs that agree in every digit are no measure of how far runs differ.

@@ -7,7 +7,7 @@ use archive::{
 use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 use measure::{LatencySummary, Problem, Rate};
 
-use crate::spoiled::{is_disturbed, why_invalid};
+use crate::spoiled::{disturbed_by, why_invalid};
 use experiment::{Experiment, LoadSpec};
 use session::ACHIEVED;
 
@@ -188,21 +188,23 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
     };
     let Some(summary) = &record.summary else {
         return LimitTrial {
-            why: vec!["the run has no summary".to_owned()],
+            unclear: Some("the run has no summary".to_owned()),
             ..trial
         };
     };
     let (latency_name, latency) = shown_latency(summary);
     let verdict = summary.verdict.clone().unwrap_or_default();
     let limited_by = verdict.limited_by;
-    let mut warnings = summary.warnings.iter();
-    // Consumers at a pace that was asked for are slow on any machine.
-    let is_paced = verdict.cause == Some(Cause::ConsumersSlow);
-    let is_other = is_disturbed(summary) && !is_paced || warnings.any(is_not_as_planned);
     let why = shortcomings(summary, limited_by);
+    let unclear = beside_the_broker(summary, &verdict).filter(|_| !why.is_empty());
     LimitTrial {
-        outcome: outcome(&why, &verdict, is_other),
+        outcome: match unclear {
+            _ if why.is_empty() => LimitOutcome::Held,
+            Some(_) => LimitOutcome::Unclear,
+            None => LimitOutcome::Missed,
+        },
         why,
+        unclear,
         sent: summary.sent.rate,
         received: summary.received.rate,
         latency_name,
@@ -247,15 +249,22 @@ fn broken(warning: &Warning) -> Option<&'static str> {
     why_invalid(warning).filter(|_| is_of_rate)
 }
 
-/// What missed although the generator was what limited the run, others had the machine, or it was `another` run than was planned, says
-/// nothing of the broker.
-fn outcome(why: &[String], verdict: &Verdict, another: bool) -> LimitOutcome {
-    match verdict.limited_by {
-        _ if why.is_empty() => LimitOutcome::Held,
-        LimitedBy::Generator => LimitOutcome::Unclear,
-        _ if another => LimitOutcome::Unclear,
-        _ => LimitOutcome::Missed,
+/// Why what a run missed says nothing of the broker: it was another one than was planned, others had the machine, or
+/// the generator was what limited it. `None` where it does.
+fn beside_the_broker(summary: &RunSummary, verdict: &Verdict) -> Option<String> {
+    if summary.warnings.iter().any(is_not_as_planned) {
+        return Some("faults were not made as planned".to_owned());
     }
+    // Consumers at a pace that was asked for are slow on any machine.
+    let is_paced = verdict.cause == Some(Cause::ConsumersSlow);
+    let generator = || match verdict.cause {
+        _ if verdict.limited_by != LimitedBy::Generator => None,
+        Some(Cause::GeneratorBusy) => Some("the generator was saturated"),
+        Some(Cause::GeneratorLacksCores { .. }) => Some("the generator waited for cores"),
+        _ => Some("the generator was the limit"),
+    };
+    let others = disturbed_by(summary).filter(|_| !is_paced);
+    others.or_else(|| generator().map(str::to_owned))
 }
 
 /// Why a rate did not hold. Random arrivals are fewer by chance: whether the rate was met, the verdict says.

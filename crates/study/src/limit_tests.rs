@@ -84,12 +84,19 @@ fn summary() -> RunSummary {
     }
 }
 
-fn judged(change: impl FnOnce(&mut RunSummary)) -> (LimitOutcome, Vec<String>) {
+fn tried(change: impl FnOnce(&mut RunSummary)) -> LimitTrial {
     let mut summary = summary();
     change(&mut summary);
-    let verdict = summary.verdict.clone().unwrap();
-    let why = shortcomings(&summary, verdict.limited_by);
-    (outcome(&why, &verdict, false), why)
+    let record = RunRecord {
+        summary: Some(summary),
+        ..RunRecord::default()
+    };
+    limit_trial(1_000.0, &record)
+}
+
+fn judged(change: impl FnOnce(&mut RunSummary)) -> (LimitOutcome, Vec<String>) {
+    let trial = tried(change);
+    (trial.outcome, trial.why)
 }
 
 fn limited(summary: &mut RunSummary, by: LimitedBy) {
@@ -121,21 +128,60 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
 #[test]
 fn paced_consumers_miss_a_rate_also_on_a_machine_that_others_use() {
     let stolen = |cause: Option<Cause>| {
-        let mut of = summary();
-        of.warnings.push(crate::example_warnings::example(
-            WarningCode::CpuSteal,
-            Tier::Caution,
-        ));
-        of.received.rate = 500.0;
-        of.verdict.as_mut().unwrap().cause = cause;
-        let record = RunRecord {
-            summary: Some(of),
-            ..RunRecord::default()
-        };
-        limit_trial(1_000.0, &record).outcome
+        tried(|of| {
+            let stolen = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
+            of.warnings.push(stolen);
+            of.received.rate = 500.0;
+            of.verdict.as_mut().unwrap().cause = cause;
+        })
     };
-    assert_eq!(stolen(None), LimitOutcome::Unclear);
-    assert_eq!(stolen(Some(Cause::ConsumersSlow)), LimitOutcome::Missed);
+    assert_eq!(stolen(None).outcome, LimitOutcome::Unclear);
+    assert_eq!(
+        stolen(Some(Cause::ConsumersSlow)).outcome,
+        LimitOutcome::Missed
+    );
+}
+
+#[test]
+fn a_trial_that_says_nothing_of_the_broker_says_why() {
+    type Change = fn(&mut RunSummary);
+    let cases: [(&str, Change); 6] = [
+        ("the hypervisor took cores", |it| {
+            let stolen = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
+            it.warnings.push(stolen);
+        }),
+        ("other programs had the cores", |it| {
+            it.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);
+        }),
+        ("faults were not made as planned", |it| {
+            let missed = crate::example_warnings::example(WarningCode::FaultsMissed, Tier::Invalid);
+            it.warnings.push(missed);
+        }),
+        ("the generator was saturated", |it| {
+            limited(it, LimitedBy::Generator);
+            it.verdict.as_mut().unwrap().cause = Some(Cause::GeneratorBusy);
+        }),
+        ("the generator waited for cores", |it| {
+            limited(it, LimitedBy::Generator);
+            let cause = Cause::GeneratorLacksCores { others: None };
+            it.verdict.as_mut().unwrap().cause = Some(cause);
+        }),
+        ("the generator was the limit", |it| {
+            limited(it, LimitedBy::Generator);
+        }),
+    ];
+    for (said, change) in cases {
+        let trial = tried(|it| {
+            change(it);
+            achieved(it, 0.9);
+        });
+        assert_eq!(trial.outcome, LimitOutcome::Unclear, "{said}");
+        assert_eq!(trial.unclear.as_deref(), Some(said));
+        assert!(trial.why.iter().any(|it| it.contains("90.0 %")), "{said}");
+        let held = tried(change);
+        let is_told = held.outcome == LimitOutcome::Unclear;
+        assert_eq!(held.unclear.is_some(), is_told, "{said}");
+    }
 }
 
 /// A rate beyond the limit brings some warnings; others put the numbers in doubt.

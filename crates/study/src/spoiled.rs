@@ -18,16 +18,19 @@ pub(crate) enum SpoiledBy {
     Generator,
 }
 
-/// Whether others had the machine's cores while a run was made: the hypervisor, or other programs. Neither side causes that.
+/// Whether others had the machine's cores while a run was made.
 pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
-    let mut warnings = summary.warnings.iter();
-    let took = |it: &Warning| {
-        let others = match &it.finding {
-            Finding::TooFewCores { used } => used.other_cores,
-            _ => 0.0,
-        };
-        it.code() == WarningCode::CpuSteal || others > 0.0
-    };
+    disturbed_by(summary).is_some()
+}
+
+/// Who had the machine's cores while a run was made, where others had: the hypervisor, or other programs. Neither side
+/// causes that.
+pub(crate) fn disturbed_by(summary: &RunSummary) -> Option<String> {
+    let warnings = || summary.warnings.iter();
+    if warnings().any(|it| it.code() == WarningCode::CpuSteal) {
+        return Some("the hypervisor took cores".to_owned());
+    }
+    let took = |it: &Warning| matches!(&it.finding, Finding::TooFewCores { used } if used.other_cores > 0.0);
     let verdict = summary.verdict.as_ref();
     let cause = verdict.and_then(|it| it.cause.as_ref());
     let is_cause = matches!(
@@ -35,11 +38,14 @@ pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
         Some(Cause::OthersFillMachine | Cause::GeneratorLacksCores { others: Some(_) })
     );
     // Also where the run reached what was asked of it: what it cost was measured beside them.
-    let fill = verdict.is_some_and(|it| {
-        let used = it.facts.other_cores();
-        used.is_some_and(|used| used >= OTHERS) && it.facts.idle.is_some_and(|idle| idle < FULL)
-    });
-    warnings.any(took) || is_cause || fill
+    let used = verdict.and_then(|it| it.facts.other_cores());
+    let is_full = verdict.is_some_and(|it| it.facts.idle.is_some_and(|idle| idle < FULL));
+    let fill = is_full && used.is_some_and(|used| used >= OTHERS);
+    let cores = match used.map(|used| format!("{used:.1}")) {
+        Some(used) if used != "0.0" => format!("{used} cores"),
+        _ => "the cores".to_owned(),
+    };
+    (warnings().any(took) || is_cause || fill).then(|| format!("other programs had {cores}"))
 }
 
 /// Cores that others had while a run was made, as far as it is known.

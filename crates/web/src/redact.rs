@@ -5,10 +5,12 @@
 //! left (the label of an event, a name of a variable), a pattern decides, and in doubt it hides.
 
 mod command;
+mod terms;
 
 use load::Endpoint;
 
 pub use command::{flags, words as words_and_secrets};
+pub use terms::terms;
 
 /// What stands where a secret stood.
 pub const BLOT: &str = "***";
@@ -305,6 +307,11 @@ fn assigned(path: &str, given: &str) -> String {
         }
         ["broker", "config", key @ ..] if !key.is_empty() => value(&key.join("."), given),
         ["broker", "env", name] => variable(name, given),
+        // As it is, or in TOML's quotes.
+        ["broker", "advanced"] => match given.trim_start().starts_with(['"', '\'']) {
+            true => quoted(given, terms).unwrap_or_else(hidden),
+            false => terms(given),
+        },
         ["broker", "erlang-args" | "java-args"] => listed(given, flags).unwrap_or_else(hidden),
         ["broker", key @ ..] if PUBLIC_BROKER_KEYS.contains(&key.join(".").as_str()) => {
             given.to_owned()
@@ -344,6 +351,17 @@ fn is_table(given: &str) -> bool {
 /// Whether a table of a load may hold words that somebody else chose.
 fn holds_others(given: &str) -> bool {
     given.contains("command") || ARGUMENTS.iter().any(|table| given.contains(table))
+}
+
+/// A text in TOML's quotes, as it is shown; `None` where it cannot be read.
+fn quoted(given: &str, show: impl Fn(&str) -> String) -> Option<String> {
+    let mut table = toml::from_str::<toml::Table>(&format!("text = {given}")).ok()?;
+    let text = table.remove("text")?;
+    let (text, is_alone) = (text.as_str()?, table.is_empty());
+    let shown = show(text);
+    let is_whole = shown == text;
+    let quoted = || toml::Value::from(shown).to_string();
+    is_alone.then(|| if is_whole { given.to_owned() } else { quoted() })
 }
 
 /// The words of a list as TOML, as they are shown; `None` where they cannot be read.
@@ -431,7 +449,10 @@ fn login(span: &str) -> String {
         // A placeholder in a command, of which nothing is to be filled in.
         Some(("{host}", port)) if port.starts_with("{port}") => span.to_owned(),
         Some((host, _)) if authority.split_once(':').is_some_and(port) => {
-            format!("{host}:{BLOT}{next}")
+            // A list that is quoted keeps its end.
+            let password = word.trim_end_matches(|c| "\"'])},;".contains(c));
+            let end = word.get(password.len()..).unwrap_or_default();
+            format!("{host}:{BLOT}{end}{next}")
         }
         _ => span.to_owned(),
     }

@@ -168,8 +168,18 @@ fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
         ("load.0={url='amqp://a:s3cret@b'}", "load.0=***"),
         (
             "broker.advanced=[{a,[{b,<<\"s3cret\">>}]}].",
-            "broker.advanced=***",
+            "broker.advanced=[{a,[{b,***}]}].",
         ),
+        (
+            r#"broker.advanced="[{rabbit,[{credit_flow_default_credit,{0,0}}]}].""#,
+            r#"broker.advanced="[{rabbit,[{credit_flow_default_credit,{0,0}}]}].""#,
+        ),
+        (
+            "broker.advanced=\"[{default_pass,12}].\"",
+            "broker.advanced=\"[{default_pass,***}].\"",
+        ),
+        ("broker.advanced=\"s3cret", "broker.advanced=***"),
+        ("broker.advanced='x'\ny='s3cret'", "broker.advanced=***"),
         (
             "broker.env.MY_LDAP_PASS=s3cret",
             "broker.env.MY_LDAP_PASS=***",
@@ -354,6 +364,14 @@ fn commands_and_flags_of_an_experiment_stay_readable_when_they_are_hidden_twice(
         variable(name, "+sbt db -setcookie 'x y'"),
         "+sbt *** -setcookie '***'"
     );
+}
+
+/// A refusal that quotes commands lost the ends of their lists.
+#[test]
+fn an_address_without_a_host_keeps_what_ends_its_list() {
+    let given = r#"["x", "amqp://me:s3cret"] and ["y", "amqp://$HOST:$PORT"]"#;
+    let shown = r#"["x", "amqp://me:***"] and ["y", "amqp://$HOST:***"]"#;
+    assert_eq!(urls(given), shown);
 }
 
 #[test]

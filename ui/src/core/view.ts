@@ -2901,7 +2901,7 @@ rate: number,
  */
 outcome: LimitOutcome,
 /**
- * Why the rate did not hold.
+ * Why the rate did not hold, and first why that says nothing of the broker, where it does not.
  */
 why: Array<string>,
 /**

@@ -87,6 +87,7 @@ function draw(view: LimitView, width: number): SVGElement {
   const drawn: Point[] = [];
   for (const [at, [name, , key]] of PERCENTILES.entries()) {
     const line = medians(measured, key).map(([rate, ns]): Point => [x(rate), y(ns)]);
+    if (line.length === 0) continue;
     const points = line.map(([left, top]) => `${left.toFixed(1)},${top.toFixed(1)}`).join(' ');
     chart.append(svg('polyline', { class: `line p${at}`, points }));
     drawn.push(...along(line));
@@ -143,7 +144,7 @@ export function curve(view: LimitView): View | null {
       h(
         'span',
         { class: 'hint' },
-        'lines: medians of the trials of a rate; marks: p99 of every trial; shaded: where the limit lies; both axes logarithmic',
+        'lines: medians of trials that tell of the broker; marks: p99 of every trial; shaded: the limit; both axes logarithmic',
       ),
     ),
     place,

@@ -50,12 +50,13 @@ export const PERCENTILES = [
 ] as const;
 export type PercentileKey = (typeof PERCENTILES)[number][2];
 
-/** The median of the trials of each rate, the lowest rate first. */
+/** The median of the trials of each rate that tell of the broker, the lowest rate first. */
 export function medians(trials: readonly TrialView[], key: PercentileKey): [number, number][] {
-  const rates = [...new Set(trials.map((it) => it.rate))].sort((a, b) => a - b);
+  const telling = trials.filter((it) => it.outcome !== 'unclear' && it.latency !== null);
+  const rates = [...new Set(telling.map((it) => it.rate))].sort((a, b) => a - b);
   return rates.map((rate) => {
-    const values = trials
-      .filter((it) => it.rate === rate && it.latency !== null)
+    const values = telling
+      .filter((it) => it.rate === rate)
       .map((it) => it.latency![key])
       .sort((a, b) => a - b);
     const upper = values[Math.floor(values.length / 2)] ?? 0;

@@ -340,14 +340,18 @@ impl Search<'_> {
     }
 
     fn show(&self, about: &str, trial: &LimitTrial, record: &RunRecord) -> Result<(), Failure> {
+        let reason = trial.unclear.as_deref();
         let word = match trial.outcome {
-            LimitOutcome::Held => "held",
-            LimitOutcome::Missed => "missed",
-            LimitOutcome::Unclear => "unclear, the generator or others were the limit",
+            LimitOutcome::Held => "held".to_owned(),
+            LimitOutcome::Missed => "missed".to_owned(),
+            LimitOutcome::Unclear => {
+                let reason = reason.unwrap_or("the generator or others were the limit");
+                format!("unclear, {reason}")
+            }
         };
         // The latency behind it may be another one than what was required.
         let why = match trial.outcome {
-            LimitOutcome::Missed if !trial.why.is_empty() => {
+            LimitOutcome::Missed | LimitOutcome::Unclear if !trial.why.is_empty() => {
                 let why = trial
                     .why
                     .iter()

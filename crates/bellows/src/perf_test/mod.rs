@@ -251,7 +251,7 @@ fn not_received(resolved: &ResolvedRun, record: &RunRecord) -> Option<(u64, Opti
             Some(it.sent),
         ),
         (None, Some(verdict)) => {
-            let each = verdict.facts.expected_rate? / summary.sent.rate;
+            let each = verdict.facts.expected_rate? / verdict.facts.sent_rate;
             let fewest = (each * summary.sent.total as f64).round() as u64;
             (fewest.saturating_sub(summary.received.total), None)
         }

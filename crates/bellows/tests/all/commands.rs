@@ -161,6 +161,26 @@ fn a_program_that_floods_and_does_not_want_to_end_is_bounded_and_killed() {
     assert!(is_gone(number(dir.join("child"))));
 }
 
+/// A shell died of the signal at once, and what it had started was killed before it could print its summary.
+#[test]
+fn what_a_shell_has_started_says_its_last_words() {
+    let dir = common::folder();
+    let dir = dir.path();
+    // What ended and is collected by nobody keeps no load waiting.
+    let slow = "(sleep 0.01 &); (trap 'sleep 0.5; echo last; exit' TERM; echo first; \
+                while :; do sleep 0.05; done); true";
+    let stubborn = "(trap '' TERM; exec sleep 600) & echo $! > child; true";
+    let load = |script: &str| format!("['sh', '-c', \"{script}\"]");
+    run(dir, &experiment(&[&load(slow), &load(stubborn)])).assert_ok();
+    let folder = common::only_run(dir);
+    assert_eq!(log(&folder, "load-0.log"), "first\nlast\n");
+    let programs = &record(&folder)["summary"]["programs"];
+    assert_eq!(programs[0]["status"], "told to end: signal 15");
+    let stayed = "exit status 0; what it had started did not end and was killed";
+    assert_eq!(programs[1]["status"], stayed);
+    assert!(is_gone(number(dir.join("child"))));
+}
+
 /// Whoever ends bellows, and however: nothing of the load runs on.
 #[test]
 fn a_load_does_not_outlive_bellows() {

@@ -201,6 +201,17 @@ fn averages_of_counted_messages_last_until_they_were_worked_on() {
             "{what}: {ended:#?}"
         );
     }
+    // The report's are each over its own time, which the console's averages have in common.
+    let json = fs::read_to_string(common::only_run(dir.path()).join("run.json")).expect("json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+    let summary = &json["summary"];
+    let seconds = |name: &str| summary["lasted"][name].as_f64().expect(name);
+    let rate = |name: &str| summary[name]["rate"].as_f64().expect(name);
+    assert!(seconds("received_s") >= 1.9, "{summary:#}");
+    assert!(seconds("sent_s") < seconds("received_s"), "{summary:#}");
+    let all = seconds("received_s") * rate("received");
+    assert!((all - 500.0).abs() < 0.01, "{all}: {summary:#}");
+    assert!(rate("sent") > rate("received"), "{summary:#}");
 }
 
 /// Consumers work for 5 s on what is sent at once: the end does not wait for them and says so, and those that count have

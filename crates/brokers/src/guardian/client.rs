@@ -86,6 +86,11 @@ impl Guardian {
         }
     }
 
+    /// Its process, which adopts what those that it guards abandon.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next thing it says, if it says any within `timeout`.
     ///
     /// # Errors

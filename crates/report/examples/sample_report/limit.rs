@@ -141,6 +141,8 @@ fn trial(number: u32, (rate, outcome, p99_us): (f64, LimitOutcome, u64)) -> Limi
             true => vec![],
             false => vec![format!("missed {SLO}")],
         },
+        unclear: (outcome == LimitOutcome::Unclear)
+            .then(|| "other programs had 1.2 cores".to_owned()),
         sent: rate,
         received: rate,
         latency_name: "end-to-end".to_owned(),

@@ -211,7 +211,11 @@ impl<'a> Row<'a> {
         };
         let why = sanitise(&trial.why.join("; ")).into_owned();
         let why = match trial.outcome {
-            LimitOutcome::Unclear => format!("says nothing of the broker: {why}"),
+            LimitOutcome::Unclear => {
+                let reason = trial.unclear.as_ref();
+                let reason = reason.map_or_else(String::new, |it| format!(" ({it})"));
+                sanitise(&format!("says nothing of the broker{reason}: {why}")).into_owned()
+            }
             _ => why,
         };
         match shown {

@@ -195,8 +195,12 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
 /// became of the messages.
 fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
     use Align::{Left, Right};
-    // One is of the whole run, warm-up and drain included, the other of the measured phase.
-    let mut counts = Table::new(&[("", Left), ("whole run", Right), ("measured msg/s", Right)]);
+    // One is of the whole run, warm-up and drain included, the other of the measured phase, or of a time of its own.
+    let measured = match summary.lasted {
+        Some(_) => "msg/s meanwhile",
+        None => "measured msg/s",
+    };
+    let mut counts = Table::new(&[("", Left), ("whole run", Right), (measured, Right)]);
     for (name, _) in interval::counts(shape) {
         let counted = match name {
             "sent" => &summary.sent,

@@ -6,10 +6,13 @@ use archive::{
     FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, Tier,
     Warning, WarningCode,
 };
-use compare::knee;
+use compare::{knee, leap};
 
 use super::scale::{scale_headline, scale_notes};
 use crate::numbers::{counted, duration, percent, rate};
+
+/// Neighbours that lie farther apart leave open where between them latency begins to rise.
+const FAR: f64 = 1.25;
 
 /// Where latency begins to rise faster than the rate.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +25,7 @@ pub(crate) struct Knee {
 
 /// The knee of the 99th percentile over the rates that were tried, by their medians; `None` where it has none.
 pub(crate) fn knee_of(of: &LimitTrials) -> Option<Knee> {
-    let points: Vec<(f64, f64)> = rates(of)
-        .into_iter()
-        .filter_map(|rate| Some((rate, median_p99(of, rate)? as f64)))
-        .collect();
+    let points = points(of);
     let (rate, p99) = points.get(knee(&points)?)?;
     Some(Knee {
         rate: *rate,
@@ -33,9 +33,18 @@ pub(crate) fn knee_of(of: &LimitTrials) -> Option<Knee> {
     })
 }
 
-/// The median of the 99th percentiles of a rate's trials.
+/// The rates of which trials tell, and their medians of the 99th percentile.
+fn points(of: &LimitTrials) -> Vec<(f64, f64)> {
+    let rates = rates(of).into_iter();
+    rates
+        .filter_map(|rate| Some((rate, median_p99(of, rate)? as f64)))
+        .collect()
+}
+
+/// The median of the 99th percentiles of a rate's trials that tell of the broker.
 fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
-    let trials = of.trials.iter().filter(|it| it.rate == rate);
+    let trials = of.trials.iter();
+    let trials = trials.filter(|it| it.rate == rate && it.tells());
     let mut values: Vec<u64> = trials
         .filter_map(|it| Some(it.latency.as_ref()?.p99_ns))
         .collect();
@@ -45,10 +54,13 @@ fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
     Some(u64::midpoint(*lower, *upper))
 }
 
-/// The trial that stands for a rate, and its number: the one with the median 99th percentile, of an even number the higher of the two in the
-/// middle; where none measured a latency, the last one.
+/// The trial that stands for a rate, and its number: of those that tell of the broker, where any does, the one with the
+/// median 99th percentile, of an even number the higher of the two in the middle; where none measured a latency, the
+/// last one.
 pub(crate) fn typical_trial(of: &LimitTrials, rate: f64) -> Option<(usize, &LimitTrial)> {
     let all = (1..).zip(&of.trials).filter(|(_, it)| it.rate == rate);
+    let tells = all.clone().any(|(_, it)| it.tells());
+    let all = all.filter(|(_, it)| it.tells() || !tells);
     let p99 = |it: &LimitTrial| it.latency.as_ref().map(|it| it.p99_ns);
     let mut measured: Vec<_> = all.clone().filter(|(_, it)| p99(it).is_some()).collect();
     measured.sort_by_key(|(_, it)| p99(it));
@@ -61,26 +73,55 @@ pub(crate) fn typical_trial(of: &LimitTrials, rate: f64) -> Option<(usize, &Limi
 /// Where the knee lies, or why there is none; `None` where no latency was measured.
 pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
     let name = of.trials.iter().rfind(|it| it.latency.is_some())?;
-    let measured = rates(of)
-        .into_iter()
-        .filter(|rate| median_p99(of, *rate).is_some())
-        .count();
+    let points = points(of);
     let name = &name.latency_name;
-    Some(match knee_of(of) {
-        Some(knee) => format!(
-            "the knee lies at {} msg/s, {name} p99 {}: beyond it latency rises faster than the rate (Kneedle){}",
+    if points.len() < compare::LEAST_RATES {
+        let least = compare::LEAST_RATES;
+        return Some(format!(
+            "no knee is told from fewer than {least} rates whose latency tells of the broker"
+        ));
+    }
+    let at = |place: usize| points.get(place).copied().unwrap_or_default();
+    let leap = leap(&points).map(|(from, to)| (at(from), at(to)));
+    Some(match (knee_of(of), leap) {
+        (Some(knee), _) => format!(
+            "the knee lies at {} msg/s, {name} p99 {}: beyond it latency rises faster than the rate (Kneedle){}{}",
             rate(knee.rate),
             duration(knee.p99_ns),
+            untried_beyond(of, knee),
             higher_before(of, knee)
         ),
-        None if measured < compare::LEAST_RATES => format!(
-            "no knee is told from fewer than {} rates with a latency",
-            compare::LEAST_RATES
+        (None, Some((low, high))) => format!(
+            "the knee is not known: it lies between {} and {} msg/s, where the {name} p99 leaps from {} to {}, and {}",
+            rate(low.0),
+            rate(high.0),
+            duration(low.1 as u64),
+            duration(high.1 as u64),
+            untried(of, "them", low.0, high.0),
         ),
-        None => format!(
+        (None, None) => format!(
             "no knee in the tried range: nowhere does the {name} p99 begin to rise faster than the rate"
         ),
     })
+}
+
+/// That the next rate lies far beyond the knee, which may lie anywhere before it; empty where it does not.
+fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
+    let mut beyond = points(of).into_iter().filter(|it| it.0 > knee.rate);
+    let next = beyond.next().filter(|it| it.0 > knee.rate * FAR);
+    next.map_or_else(String::new, |(next, _)| {
+        let that = format!("that and {} msg/s", rate(next));
+        let since = untried(of, &that, knee.rate, next);
+        format!("; it may lie higher, since {since}")
+    })
+}
+
+/// That nothing is known between two rates, `them`.
+fn untried(of: &LimitTrials, them: &str, low: f64, high: f64) -> String {
+    match of.trials.iter().any(|it| it.rate > low && it.rate < high) {
+        true => format!("no trial between {them} tells of the broker"),
+        false => format!("no rate between {them} was tried"),
+    }
 }
 
 /// That a rate below the knee had a higher latency than the knee's, which is noise; empty where none had.
@@ -555,6 +596,7 @@ mod tests {
     fn tried(p99s: &[(f64, u64)]) -> LimitTrials {
         let trial = |(rate, p99_ns): &(f64, u64)| LimitTrial {
             rate: *rate,
+            outcome: LimitOutcome::Missed,
             latency_name: "end-to-end".to_owned(),
             latency: Some(measure::LatencySummary {
                 count: 1_000,
@@ -599,6 +641,57 @@ mod tests {
                 .contains("fewer than 5 rates")
         );
         assert_eq!(knee_text(&LimitTrials::default()), None);
+    }
+
+    /// The knee was denied beside a wall between two rates, and trials that say nothing of the broker made one.
+    #[test]
+    fn a_knee_between_rates_that_were_not_tried_is_not_denied() {
+        let wall = [
+            (5e3, 1_000_000),
+            (10e3, 1_100_000),
+            (20e3, 800_000_000),
+            (40e3, 900_000_000),
+            (80e3, 950_000_000),
+        ];
+        let mut of = tried(&wall);
+        assert_eq!(
+            knee_text(&of).unwrap(),
+            "the knee is not known: it lies between 10,000 and 20,000 msg/s, where the end-to-end p99 leaps from 1.10 ms to \
+             800 ms, and no rate between them was tried"
+        );
+        of.trials.extend(tried(&[(15e3, 1_000_000)]).trials);
+        of.trials[5].outcome = LimitOutcome::Unclear;
+        let text = knee_text(&of).unwrap();
+        assert!(
+            text.ends_with("and no trial between them tells of the broker"),
+            "{text}"
+        );
+        of.trials.pop();
+        let other = |it: &mut LimitTrial| it.outcome = LimitOutcome::Unclear;
+        of.trials[2..].iter_mut().for_each(other);
+        assert!(knee_of(&of).is_none());
+        let text = knee_text(&of).unwrap();
+        assert!(text.contains("fewer than 5 rates whose"), "{text}");
+        // One that tells stands for its rate.
+        of.trials.extend(tried(&[(20e3, 2_000_000)]).trials);
+        of.trials[5].outcome = LimitOutcome::Held;
+        assert_eq!(typical_trial(&of, 20e3).unwrap().0, 6);
+        assert_eq!(typical_trial(&of, 40e3).unwrap().0, 4);
+        // Far beyond a knee that is told.
+        let late = tried(&[
+            (1e3, 1_000_000),
+            (2e3, 1_000_000),
+            (4e3, 1_000_000),
+            (8e3, 1_000_000),
+            (16e3, 900_000_000),
+        ]);
+        let text = knee_text(&late).unwrap();
+        let said =
+            "(Kneedle); it may lie higher, since no rate between that and 16,000 msg/s was tried";
+        assert!(
+            text.contains("lies at 8,000 msg/s") && text.ends_with(said),
+            "{text}"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use archive::{
-    BrokerSummary, Cause, LimitedBy, PhaseSpan, RunRecord, RunState, RunSummary, ScenarioSummary,
-    Verdict,
+    BrokerSummary, Cause, Lasted, LimitedBy, PhaseSpan, RunRecord, RunState, RunSummary,
+    ScenarioSummary, Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
@@ -450,7 +450,11 @@ fn programs(facts: &Facts<'_>) -> Option<String> {
 fn messages(facts: &Facts<'_>) -> String {
     let f = facts.summary;
     let place = place(facts.record, &f.broker);
-    let length = length(facts.phases);
+    let lasted = |of: fn(&Lasted) -> f64| match &f.lasted {
+        Some(it) => format!(" for {} s", seconds_digits(of(it))),
+        None => length(facts.phases),
+    };
+    let (sending, receiving) = (lasted(|it| it.sent_s), lasted(|it| it.received_s));
     let requested = match f.requested.as_ref().map(|requested| requested.rate) {
         Some(asked) if f.sent.rate < asked * 0.995 => {
             Some(format!("of {} requested", three_digits(asked)))
@@ -463,15 +467,22 @@ fn messages(facts: &Facts<'_>) -> String {
     let sent = three_digits(f.sent.rate);
     let received = three_digits(f.received.rate);
     match (f.sent.rate > 0.0, f.received.rate > 0.0) {
-        (true, false) => format!("{sent} msg/s into {place}{length}{behind}"),
-        (false, true) => format!("{received} msg/s out of {place}{length}{behind}"),
+        (true, false) => format!("{sent} msg/s into {place}{sending}{behind}"),
+        (false, true) => format!("{received} msg/s out of {place}{receiving}{behind}"),
         (true, true) if (f.sent.rate / f.received.rate - 1.0).abs() < 0.01 => {
-            format!("{sent} msg/s through {place}{length}{behind}")
+            format!("{sent} msg/s through {place}{receiving}{behind}")
         }
         // What is requested is what is sent.
         (true, true) => {
             let requested = requested.map_or_else(String::new, |it| format!(" ({it})"));
-            format!("{sent} msg/s into{requested} and {received} msg/s out of {place}{length}")
+            match sending == receiving {
+                true => format!(
+                    "{sent} msg/s into{requested} and {received} msg/s out of {place}{receiving}"
+                ),
+                false => format!(
+                    "{sent} msg/s{sending} into{requested} and {received} msg/s{receiving} out of {place}"
+                ),
+            }
         }
         (false, false) => String::new(),
     }

@@ -146,6 +146,23 @@ fn the_queue_is_named_before_a_second_latency_and_the_function() {
     );
 }
 
+/// A load that ends with its messages has rates over the times in which they were sent, and received.
+#[test]
+fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
+    let mut summary = summary();
+    summary.sent.rate = 50_000.0;
+    summary.received.rate = 250.0;
+    summary.lasted = Some(archive::Lasted {
+        sent_s: 0.01,
+        completed_s: 0.02,
+        received_s: 2.0,
+    });
+    let record = record(RunState::Complete, &["quorum"]);
+    let told = said(&record, &summary, None, true);
+    let begins = "50,000 msg/s for 0.0100 s into and 250 msg/s for 2 s out of a quorum queue";
+    assert!(told.starts_with(begins), "{told}");
+}
+
 /// What is as requested is what was sent, also where consumers got less.
 #[test]
 fn a_rate_that_was_met_says_nothing_of_what_came_out() {

@@ -78,7 +78,7 @@ pub struct TrialView {
     pub rate: f64,
     /// What it came to.
     pub outcome: LimitOutcome,
-    /// Why the rate did not hold.
+    /// Why the rate did not hold, and first why that says nothing of the broker, where it does not.
     pub why: Vec<String>,
     /// Messages per second that were sent, and received.
     pub sent: f64,
@@ -145,7 +145,7 @@ fn trial(of: &LimitTrial, dir: &Path, beside: &Path) -> TrialView {
         id: of.id.clone(),
         rate: of.rate,
         outcome: of.outcome,
-        why: of.why.clone(),
+        why: of.unclear.iter().chain(&of.why).cloned().collect(),
         sent: of.sent,
         received: of.received,
         latency: of.latency.clone(),

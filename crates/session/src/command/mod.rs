@@ -183,7 +183,7 @@ impl Running<'_> {
             self.take_ended();
             let now = Clock.now();
             self.phases.follow_stop(now);
-            if self.programs.is_empty() || self.error.is_some() {
+            if self.are_over() || self.error.is_some() {
                 self.phases.end_load(now);
             }
             let until = self.phases.last + drain;
@@ -205,7 +205,7 @@ impl Running<'_> {
     /// Begins a slice, and the phase that begins with it.
     fn begin_slice(&mut self, phase: Phase, at: Time, begins_phase: bool) {
         if begins_phase && phase == Phase::Drain {
-            if self.slice.phase == Phase::Warmup && self.programs.is_empty() {
+            if self.slice.phase == Phase::Warmup && self.are_over() {
                 self.error.get_or_insert_with(nothing_measured);
             }
             self.programs.iter_mut().for_each(Process::terminate);
@@ -235,6 +235,11 @@ impl Running<'_> {
             error: self.error,
             ..Outcome::started(self.phases.start)
         }
+    }
+
+    /// Whether none loads the broker any more.
+    fn are_over(&self) -> bool {
+        self.programs.iter().all(Process::is_over)
     }
 
     fn take_ended(&mut self) {

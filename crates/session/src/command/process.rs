@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use linux::ProcessId;
+use linux::{ProcessId, processes};
 use load::{Error, ProgramEnd};
 use measure::Problem;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -37,7 +37,9 @@ pub(super) struct Process {
     guardian: Option<Guardian>,
     workspace: Workspace,
     id: Option<ProcessId>,
-    /// How it ended by itself.
+    /// One of its process group that ran when it was looked for.
+    survivor: Option<ProcessId>,
+    /// How it ended by itself; others of its group may run on.
     status: Option<String>,
     /// It was told to end, so that its exit code says nothing.
     told: bool,
@@ -75,6 +77,7 @@ impl Process {
             guardian: None,
             workspace,
             id: None,
+            survivor: None,
             status: None,
             told: false,
             output,
@@ -109,8 +112,16 @@ impl Process {
         self.id.map_or(0, |id| id.pid)
     }
 
+    /// Whether it has ended, while others of its process group may still say their last words.
+    pub(super) const fn is_over(&self) -> bool {
+        self.status.is_some()
+    }
+
+    /// Whether it and all of its process group have ended, or it alone where it has failed. Where others of its group
+    /// run on, they are asked to end, too: a shell ends before what it has started.
     pub(super) fn has_ended(&mut self) -> bool {
-        if self.status.is_none() {
+        let was_over = self.is_over();
+        if !was_over {
             let guardian = self.guardian.as_mut();
             self.status = match guardian.map(|it| it.listen(Duration::ZERO)) {
                 Some(Ok(Some(Message::Exited(status)))) => Some(status),
@@ -121,35 +132,68 @@ impl Process {
                 }
             };
         }
-        self.status.is_some()
+        if !self.is_over() || self.has_failed() {
+            return self.is_over();
+        }
+        if !was_over && !self.told {
+            self.ask_to_end();
+        }
+        !self.has_group()
+    }
+
+    /// It ended by itself, and not in order.
+    fn has_failed(&self) -> bool {
+        !self.told && self.status.as_ref().is_some_and(|it| it != SUCCESS)
+    }
+
+    /// Whether any of its group runs; what only waits to be collected does not.
+    fn has_group(&mut self) -> bool {
+        if !self.survivor.is_some_and(ProcessId::is_alive) {
+            let guardian = self.guardian.as_ref().map(Guardian::pid);
+            let guarded = guardian.map_or_else(Vec::new, processes::descendants);
+            let group = self.id.map(|id| id.pid);
+            self.survivor = guarded.into_iter().find_map(|pid| {
+                let stat = processes::stat(pid).filter(|stat| !stat.ended())?;
+                (Some(stat.group) == group).then(|| stat.id(pid))
+            });
+        }
+        self.survivor.is_some()
     }
 
     /// Asks its whole group to end (SIGTERM).
     pub(super) fn terminate(&mut self) {
-        if self.has_ended() {
-            return;
+        if !self.has_ended() && !self.is_over() {
+            self.told = true;
+            self.ask_to_end();
         }
-        self.told = true;
-        let alive = self.id.filter(|id| id.is_alive());
-        let group = alive.and_then(|id| Pid::from_raw(id.pid.cast_signed()));
-        if let Some(group) = group {
+    }
+
+    fn ask_to_end(&mut self) {
+        let id = self.id.filter(|_| self.has_group());
+        if let Some(group) = id.and_then(|id| Pid::from_raw(id.pid.cast_signed())) {
             let _ = kill_process_group(group, Signal::TERM);
         }
     }
 
     /// What became of it, and why it failed, where it did; all that is left of it is killed.
     pub(super) fn end(mut self) -> (ProgramEnd, Option<Problem>) {
-        self.told |= !self.has_ended();
+        let has_left = !self.has_ended() && self.is_over();
+        self.told |= !self.is_over();
+        let has_failed = self.has_failed();
         let status = self.status.take();
         self.kill();
         let output = self.output();
-        let failed = status.clone().filter(|it| it != SUCCESS && !self.told);
-        let problem = failed.map(|status| self.failure(&status, &output));
-        let status = match (status, self.told) {
-            (Some(status), false) => status,
-            (Some(status), true) => format!("told to end: {status}"),
-            (None, _) => "killed: it did not end when it was told to".to_owned(),
+        let failed = status.as_ref().filter(|_| has_failed);
+        let problem = failed.map(|status| self.failure(status, &output));
+        let told = if self.told { "told to end: " } else { "" };
+        let left = match has_left {
+            true => "; what it had started did not end and was killed",
+            false => "",
         };
+        let status = status.map_or_else(
+            || "killed: it did not end when it was told to".to_owned(),
+            |status| format!("{told}{status}{left}"),
+        );
         let end = ProgramEnd {
             load: self.program.load,
             command: self.program.shown.clone(),

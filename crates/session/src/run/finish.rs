@@ -97,6 +97,8 @@ impl Recording<'_> {
         self.record.problem.clone_from(&problem);
         self.record.failed_by = outcome.error.as_ref().map(failed_by);
         let mut summary = self.summary(&outcome, &usage, &profiled);
+        let planned = self.context.phases.measure;
+        self.lasting.tell(&outcome, planned, &mut summary);
         summary.error = problem;
         summary.observer_effect = effect;
         summary.warnings = found;

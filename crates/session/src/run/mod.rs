@@ -9,6 +9,7 @@ mod facts;
 mod faults;
 mod filling;
 mod finish;
+mod lasting;
 mod loaded;
 mod looks;
 mod memory;

@@ -17,6 +17,7 @@ use super::Texts;
 use super::blocked::{Blocked, Telling};
 use super::companion::{Collected, Companion, LoadEnd, Second};
 use super::contention::Contention;
+use super::lasting::Lasting;
 use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
@@ -93,6 +94,8 @@ pub(crate) struct Recording<'a> {
     /// Measured length, gaps excluded.
     pub(crate) measured_length: Nanos,
     pub(crate) totals: Counters,
+    /// How long messages have moved since the measured phase began.
+    pub(super) lasting: Lasting,
     /// Usage at the beginning and the end of the measured phase.
     pub(crate) measured_usage: Option<(Reading, Reading)>,
     /// Largest memory of broker and client in the measured phase, bytes.
@@ -175,6 +178,7 @@ impl<'a> Recording<'a> {
             measured: Interval::new(),
             measured_length: Nanos::ZERO,
             totals: Counters::default(),
+            lasting: Lasting::default(),
             measured_usage: None,
             peak_rss: (0, 0),
             lag_and_p99: Vec::new(),
@@ -560,6 +564,7 @@ impl load::Sink for Recording<'_> {
 
     fn slice(&mut self, slice: &Slice) {
         self.count_in_block(slice);
+        self.lasting.add(slice);
         let requested = self.requested_rate(slice);
         let t = self.seconds_since_origin(slice.start);
         if let Some(writer) = &mut self.writer {

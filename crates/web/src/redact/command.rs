@@ -92,6 +92,8 @@ enum After {
     Public,
     /// A secret, which ends with its chunk, unless there are quotes.
     Value,
+    /// A variable that may hold a secret: what stands beside it may be another one, or words about it.
+    Beside,
     /// A secret, of which nobody knows where it ends: at the next option, or with the command.
     Secret,
     /// Secrets, to the end of the command.
@@ -122,6 +124,8 @@ struct Reader {
     was_key: bool,
     /// The quote that a secret began with, whether a backslash stood before it.
     quote: Option<(char, bool)>,
+    /// The secret is what commands in brackets or backticks print: all is one to their end.
+    is_within: bool,
     /// It is one that prints its words, and what is hidden of such: no secret of the script, unless it hands that on.
     prints: bool,
     printed: Vec<String>,
@@ -197,8 +201,9 @@ impl Reader {
     fn word(&mut self, word: &str, is_program: bool) -> String {
         let is_secret = self.is_secret();
         if is_secret && word != "--" && !is_reference(word) {
+            let is_sure = self.after != After::Beside;
             self.end_secret();
-            self.hide(word, true);
+            self.hide(word, is_sure);
             return BLOT.to_owned();
         }
         // An option with its value is no script: what is secret of it goes on to its end.
@@ -232,6 +237,7 @@ impl Reader {
     fn text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
+        let mut until = 0;
         while !rest.is_empty() {
             let (blank, after) = split_before(rest, |c| !c.is_whitespace());
             let (chunk, next) = split_before(after, char::is_whitespace);
@@ -244,9 +250,17 @@ impl Reader {
             if is_sign {
                 self.after = After::Secret;
             }
-            let was_open = self.quote.is_some();
+            let (was_open, was_within) = (self.quote.is_some(), self.is_within);
             let shown = self.chunk(chunk);
-            self.close_quote(chunk, was_open);
+            if self.is_within && !was_within {
+                until = text.len() - after.len() + substitution_end(after);
+            }
+            let end = text.len() - next.len();
+            match self.is_within {
+                true if end < until => {}
+                true => self.end_within(text.get(until..end).unwrap_or_default()),
+                false => self.close_quote(chunk, was_open),
+            }
             let behind = shown
                 .strip_prefix(BLOT)
                 .filter(|_| out.ends_with(BLOT) && !blank.contains('\n'));
@@ -256,6 +270,7 @@ impl Reader {
             }
             rest = next;
         }
+        self.is_within = false;
         out
     }
 
@@ -265,7 +280,7 @@ impl Reader {
         }
         let mut at = 0;
         let mut values: Option<Range<usize>> = None;
-        let (mut hides, mut is_sure) = (false, false);
+        let (mut hides, mut is_told, mut is_sure) = (false, false, false);
         while let Some(range) = next_token(chunk, at) {
             self.between(chunk.get(at..range.start).unwrap_or_default());
             let token = Token {
@@ -286,16 +301,18 @@ impl Reader {
                     self.after = After::Anything;
                 }
             }
-            let is_told = self.is_secret() && token.text != ":";
+            let tells = self.is_secret() && token.text != ":";
+            let tells_surely = tells && (self.is_within || self.after != After::Beside);
             let is_hidden = !self.is_harmless(token);
-            if is_told && is_hidden {
+            if tells_surely && is_hidden {
                 self.hide(token.text, true);
             }
-            is_sure |= is_told;
+            is_told |= tells;
+            is_sure |= tells_surely;
             hides |= is_hidden;
             values = Some(values.map_or(range.start, |it| it.start)..range.end);
         }
-        self.is_told |= is_sure;
+        self.is_told |= is_told;
         self.after = match self.after {
             After::Public if values.is_some() => After::Anything,
             After::Value if is_sure => self.behind_secret(chunk),
@@ -337,9 +354,12 @@ impl Reader {
         self.is_told |= self.is_secret();
         let (_, place) = url.split_once("://").unwrap_or_default();
         let is_secret = match self.after {
-            After::Secret => self.quote.is_some() || !place.starts_with("{host}"),
+            After::Beside | After::Secret if !self.is_within => {
+                self.quote.is_some() || !place.starts_with("{host}")
+            }
             _ => self.is_secret(),
         };
+        let is_sure = self.is_within || self.after != After::Beside;
         self.after = match self.after {
             After::Public => After::Anything,
             After::Value => self.behind_secret(chunk),
@@ -348,7 +368,7 @@ impl Reader {
         let shown = address(url).filter(|_| !is_secret);
         let shown = shown.unwrap_or_else(|| BLOT.to_owned());
         if is_secret {
-            self.hide(url, true);
+            self.hide(url, is_sure);
         }
         if shown != url {
             let (_, rest) = url.split_once("://").unwrap_or(("", url));
@@ -367,7 +387,11 @@ impl Reader {
 
     /// Notes what stands between tokens: a command may end there, and what it prints may go elsewhere.
     fn between(&mut self, gap: &str) {
-        let ends = gap.contains([';', '|', '&', '(', ')', '`', '\n']);
+        let opens = gap.find(['(', '`']);
+        let ends = gap.find([';', '|', '&', ')', '\n']);
+        self.is_within |=
+            self.is_secret() && opens.is_some_and(|at| ends.is_none_or(|end| at < end));
+        let ends = opens.or(ends).is_some() && !self.is_within;
         let is_pipe = gap.replace("||", "").contains(['|', ')', '`']);
         if is_pipe || gap.contains(['<', '>']) && !gap.contains('&') {
             self.hidden.append(&mut self.printed);
@@ -405,13 +429,27 @@ impl Reader {
         }
     }
 
+    /// Ends what commands print, with the rest of their last chunk behind them.
+    fn end_within(&mut self, behind: &str) {
+        self.is_within = false;
+        match self.quote {
+            Some(_) => {
+                self.after = After::Secret;
+                self.close_quote(behind, true);
+            }
+            None => self.between(behind),
+        }
+    }
+
     fn is_secret(&self) -> bool {
-        matches!(self.after, After::Value | After::Secret | After::Secrets)
+        use After::{Beside, Secret, Secrets, Value};
+        self.is_within || matches!(self.after, Value | Beside | Secret | Secrets)
     }
 
     /// Where quotes or backslashes are, nobody knows where a secret ends.
     fn behind_secret(&self, chunk: &str) -> After {
-        match self.quote.is_some() || chunk.contains(['"', '\'', '\\', '`']) {
+        let has_quotes = !self.is_within && chunk.contains(['"', '\'', '\\', '`']);
+        match self.quote.is_some() || has_quotes {
             true => After::Secret,
             false => After::Anything,
         }
@@ -429,7 +467,7 @@ impl Reader {
             self.note_variable(token.text);
             return Some(token.text.len());
         }
-        if self.after == After::Secrets || self.quote.is_some() {
+        if self.after == After::Secrets || self.quote.is_some() || self.is_within {
             return None;
         }
         // What is joined to an option that may be a password's is none of a variable.
@@ -545,10 +583,13 @@ impl Reader {
         }
     }
 
-    /// Notes a variable that may hold a secret: what stands beside it may be another one.
+    /// Notes a variable that may hold a secret.
     fn note_variable(&mut self, name: &str) {
         if self.after != After::Secrets && speaks_of_secrets(name) {
-            self.after = After::Secret;
+            self.after = match self.is_secret() && self.after != After::Beside {
+                true => After::Secret,
+                false => After::Beside,
+            };
         }
     }
 
@@ -650,6 +691,25 @@ fn has(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|it| it == word)
 }
 
+/// Where a substitution ends that opens at the first bracket or backtick of a text: behind the last that closes in the
+/// line in which as many have closed as have opened. Which of them are letters within quotes nobody needs to know.
+fn substitution_end(text: &str) -> usize {
+    let start = text.find(['(', '`']).unwrap_or(text.len());
+    let (mut depth, mut ticks, mut end) = (0_i64, 0_usize, None);
+    for (at, c) in text.char_indices().filter(|it| it.0 >= start) {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '`' => ticks += 1,
+            '\n' if end.is_some() && depth <= 0 && ticks % 2 == 0 => break,
+            _ => {}
+        }
+        end = if ")`".contains(c) { Some(at + 1) } else { end };
+    }
+    end.filter(|_| depth <= 0 && ticks % 2 == 0)
+        .unwrap_or(text.len())
+}
+
 /// Where the next token of a chunk is.
 fn next_token(chunk: &str, from: usize) -> Option<Range<usize>> {
     let start = from + chunk.get(from..)?.find(is_of_token)?;
@@ -720,7 +780,7 @@ fn is_plain(value: &str) -> bool {
     (1..=64).contains(&value.len()) && value.chars().all(is_plain)
 }
 
-fn is_known_by_itself(text: &str) -> bool {
+pub(super) fn is_known_by_itself(text: &str) -> bool {
     let is_letter = text.len() == 1 && text.is_ascii();
     is_letter || is_number(text) || is_known(text) || is_format(text) || is_file(text)
 }
@@ -874,10 +934,11 @@ fn values(hidden: &str) -> Vec<String> {
         .chain(behind)
         .chain(quoted);
     let found = found.map(|it| it.trim().trim_matches(QUOTES).to_owned());
-    // Short numbers, ports and variables would take figures out of a log.
+    // Short numbers, ports, variables and words that every log may have would take its sentences apart.
+    let is_word = |it: &str| KNOWN.contains(it.to_ascii_lowercase().as_str());
     let is_kept = |it: &String| match it.bytes().all(|byte| byte.is_ascii_digit()) {
         true => it.len() > 3,
-        false => it.len() > 1 && !is_number(it) && !is_reference(it),
+        false => it.len() > 1 && !is_number(it) && !is_reference(it) && !is_word(it),
     };
     found.filter(is_kept).collect()
 }

@@ -102,7 +102,15 @@ PASSWORD=http://SECRET x
 x --password=http://SECRET/rabbit
 x --password 'rabbit; SECRET'
 x -p'rabbit; SECRET'
-x --password 'rabbit | --rate SECRET & http://SECRET'"#;
+x --password 'rabbit | --rate SECRET & http://SECRET'
+PASSWORD=$(cat x; echo SECRET)
+PASSWORD=`cat x; echo SECRET`
+x --password "$(cat "a b"; echo SECRET)" 5
+x --password 'a (b) SECRET'
+PASSWORD=$(case x in a) echo SECRET;; esac)
+PASSWORD=$(echo ")"; (true); echo SECRET)
+redis-cli AUTH $(cat x; echo SECRET) SECRET
+PASSWORDS=(5 SECRET)"#;
 
 /// Beginning and end of every secret, so that none is hidden by half.
 const ENDS: [&str; 2] = ["s3cret", "z9tail"];
@@ -314,6 +322,23 @@ fn what_is_not_known_is_hidden_in_scripts() {
             "x --stream 1234 --stream ***",
         ),
         ("x '$word' \"\\$word\" $word", "x '$***' \"\\$***\" $word"),
+        // What commands print in the place of a secret, to their end.
+        (
+            "PASSWORD=$(cat x; echo 12); seq 3",
+            "PASSWORD=$(***; ***); seq 3",
+        ),
+        (
+            "PASSWORD=$(\n cat x\n echo 12\n)\nseq 3",
+            "PASSWORD=$(\n ***\n ***\n)\nseq 3",
+        ),
+        (
+            "PASSWORD=\"$(cat \"a b\"; echo 12)\"; seq 3",
+            "PASSWORD=\"$(*** \"***\"; ***)\"; seq 3",
+        ),
+        (
+            "PASSWORD=`echo 12` perf-test -x 1",
+            "PASSWORD=`***` perf-test -x 1",
+        ),
         (
             "x sesame= +sesame --host me:sesame",
             "x ***= *** --host ***",
@@ -415,6 +440,13 @@ fn what_a_script_says_stays_in_its_log() {
         ("echo s3cret > x", &["s3cret"]),
         ("x $(echo s3cret)", &["s3cret"]),
         ("echo s3cret; x --token s3cret", &["s3cret"]),
+        // A variable's name says nothing of the words behind it, and no log can do without some.
+        (
+            "PASS=hunter22; echo connecting with $PASS to server77",
+            &["hunter22"],
+        ),
+        ("x $PASS to server77", &["server77"]),
+        ("x --token rabbit; echo rabbit", &[]),
         ("x is s3cret", &["s3cret"]),
         ("x http://me:s3cret@h", &["me:s3cret", "s3cret"]),
         ("x http://h/api/queues/other2", &["other2"]),

@@ -350,4 +350,40 @@ mod tests {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }
+
+    /// Terms that hold no secret were hidden all the same, and what is hidden cannot be gone on with.
+    #[test]
+    fn the_example_with_terms_of_erlang_is_gone_on_with() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: AbArgs,
+        }
+        let mut examples = EXAMPLES.lines();
+        let example = examples.find(|it| it.contains("broker.advanced")).unwrap();
+        let set = example.split('\'').nth(1).unwrap();
+        let text =
+            "name = 'x'\nphases.measure = '1s'\n[broker]\nkind = 'rabbitmq'\n[[load]]\nrate = 5";
+        let both = Experiment::from_toml(text, "x.toml").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().to_str().unwrap();
+        let planned = |more: &[&str]| {
+            let line = ["ab", "x.toml", "--runs", runs, "--b-set", set];
+            let line = line.iter().chain(more);
+            let args = <Line as clap::Parser>::parse_from(line).args;
+            let matrix = PairedMatrix::new(&both.name, 1, PAIRS, Vec::new());
+            let sides = args.sides(&both, &[], &matrix.cells[0]).unwrap();
+            assert_eq!(
+                sides.b.to_json()["broker"]["advanced"],
+                sides.b.broker.advanced.clone().unwrap()
+            );
+            let is_installed = session::check(&sides.b, session::SCENARIOS).is_ok();
+            is_installed.then(|| args.planned(matrix, &[sides]).unwrap().dir)
+        };
+        let Some(stopped) = planned(&[]) else {
+            testkit::skip!("no RabbitMQ");
+        };
+        let again = planned(&["--resume", stopped.to_str().unwrap()]);
+        assert_eq!(again, Some(stopped));
+    }
 }

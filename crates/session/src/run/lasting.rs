@@ -1,0 +1,130 @@
+//! How long messages were sent, acknowledged and received, where a load ends with a number of them: then its measured
+//! phase ends with the last that is sent, and says nothing of how fast they were received.
+
+use archive::{Lasted, RunSummary, Throughput};
+use load::Outcome;
+use measure::{Nanos, Phase, Slice, Time};
+
+use super::finish::per_second;
+
+/// A measured phase that ends this much before its planned length was ended by the load.
+const EARLY: Nanos = Nanos::from_millis(1);
+
+/// Messages from the beginning of the measured phase on, and the end of the slice that had the last of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moved {
+    count: u64,
+    until: Time,
+}
+
+/// What was sent, acknowledged and received from the beginning of the measured phase on, and until when.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lasting {
+    sent: Moved,
+    completed: Moved,
+    received: Moved,
+}
+
+impl Lasting {
+    pub(super) fn add(&mut self, slice: &Slice) {
+        let counters = &slice.counters;
+        for (moved, count) in [
+            (&mut self.sent, counters.sent),
+            (&mut self.completed, counters.completed),
+            (&mut self.received, counters.received),
+        ] {
+            if count > 0 && slice.phase != Phase::Warmup {
+                moved.count += count;
+                moved.until = slice.end;
+            }
+        }
+    }
+
+    /// Sets the rates of a load that ended by itself, each over the time in which it was; others stay those of the
+    /// measured phase.
+    pub(super) fn tell(&self, outcome: &Outcome, planned: Option<Nanos>, summary: &mut RunSummary) {
+        let mut phases = outcome.phases.iter();
+        let Some(measured) = phases.find(|it| it.phase == Phase::Measure) else {
+            return;
+        };
+        let length = measured.end.since(measured.start);
+        let is_whole = planned.is_some_and(|planned| length + EARLY >= planned);
+        if is_whole || outcome.interrupted || outcome.error.is_some() {
+            return;
+        }
+        let seconds = |moved: Moved, throughput: &mut Throughput| {
+            if moved.count == 0 {
+                return 0.0;
+            }
+            let length = moved.until.since(measured.start);
+            throughput.rate = per_second(moved.count, length);
+            length.as_secs_f64()
+        };
+        let lasted = Lasted {
+            sent_s: seconds(self.sent, &mut summary.sent),
+            completed_s: seconds(self.completed, &mut summary.completed),
+            received_s: seconds(self.received, &mut summary.received),
+        };
+        summary.lasted = Some(lasted).filter(|it| *it != Lasted::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A load that sends 500 messages in 10 ms, and whose consumers need 2 s for them.
+    fn told(planned: Option<Nanos>, interrupted: bool) -> RunSummary {
+        let at = |ms: u64| Time(5_000 * MS + ms * MS);
+        let span = |phase, start, end| load::PhaseTimes {
+            phase,
+            start: at(start),
+            end: at(end),
+        };
+        let outcome = Outcome {
+            phases: vec![span(Phase::Measure, 0, 10), span(Phase::Drain, 10, 2_100)],
+            interrupted,
+            ..Outcome::started(at(0))
+        };
+        let mut lasting = Lasting::default();
+        let mut slice = Slice::default();
+        for (phase, from, to, sent, received) in [
+            (Phase::Measure, 0, 10, 500, 3),
+            (Phase::Drain, 10, 1_000, 0, 247),
+            (Phase::Drain, 1_000, 2_000, 0, 250),
+            (Phase::Drain, 2_000, 2_100, 0, 0),
+        ] {
+            slice.reset(at(from), phase);
+            slice.end = at(to);
+            slice.counters.sent = sent;
+            slice.counters.received = received;
+            lasting.add(&slice);
+        }
+        let mut summary = RunSummary::default();
+        lasting.tell(&outcome, planned, &mut summary);
+        summary
+    }
+
+    #[test]
+    fn the_rates_of_a_load_that_ends_by_itself_are_over_their_own_times() {
+        for planned in [None, Some(Nanos::from_millis(60_000))] {
+            let summary = told(planned, false);
+            assert_eq!(
+                (summary.sent.rate, summary.received.rate),
+                (50_000.0, 250.0)
+            );
+            let lasted = Lasted {
+                sent_s: 0.01,
+                completed_s: 0.0,
+                received_s: 2.0,
+            };
+            assert_eq!(summary.lasted, Some(lasted));
+        }
+        // The time was over, or somebody stopped it: the measured phase is what was asked for.
+        for summary in [told(Some(Nanos::from_millis(10)), false), told(None, true)] {
+            assert_eq!(summary, RunSummary::default());
+        }
+    }
+}
