@@ -86,13 +86,9 @@ export function interval(curves: readonly Curve[]): readonly [Curve, Curve] | nu
 const UNITS: Partial<Record<QuantityUnit, { name: string; tick: (v: number) => string }>> = {
   per_second: { name: 'per second', tick: siTick },
   ns: { name: 'each second; log axis', tick: durationTick },
-  count: { name: 'cores', tick: siTick },
+  cores: { name: 'cores', tick: siTick },
   bytes: { name: 'resident', tick: bytesTick },
 };
-
-function text(value: number, unit: QuantityUnit): string {
-  return unit === 'count' ? `${significant(value)} cores` : valued(value, unit);
-}
 
 /** Lines of runs, below those of the means. */
 function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
@@ -142,7 +138,7 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
       label: side.toUpperCase(),
       values: drawable(of, mean(of[side])),
       color: sideColor(side),
-      format: (value: number) => text(value, of.unit),
+      format: (value: number) => valued(value, of.unit),
       width: 2,
     })),
     tick: unit?.tick ?? siTick,
@@ -165,7 +161,7 @@ function panelTable(of: ComparedPanel): HTMLElement {
     String(t),
     ...means.map((line) => {
       const value = line[i] ?? null;
-      return value === null ? '–' : text(value, of.unit);
+      return value === null ? '–' : valued(value, of.unit);
     }),
   ]);
   return h('div', { class: 'scroll' }, table(`${of.title}, mean of the runs`, columns, rows));

@@ -112,11 +112,12 @@ fn with_article(number: &str) -> String {
     format!("{} {number}", if is_vowel { "an" } else { "a" })
 }
 
-/// What a figure counts: `lost messages`, `received rate`.
+/// What a figure counts: `lost messages`, `received rate`, `use of broker cores`.
 fn noun(of: &ComparedFigure) -> String {
-    match Quantity::is_harm(&of.name) {
-        true => format!("{} messages", of.name),
-        false => of.name.clone(),
+    match of.name.as_str() {
+        Quantity::CORES => format!("use of {}", of.name),
+        name if Quantity::is_harm(name) => format!("{name} messages"),
+        name => name.to_owned(),
     }
 }
 
