@@ -317,6 +317,16 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                 _ => "look for a queue's limits and its leader, and into the broker's log",
             },
         ),
+        WarningCode::BrokerGone if !w.word("fault").is_empty() => (
+            format!(
+                "{} down when the run ended{}, for its own {} was for good: rates hold the time since then, and latencies what \
+                 waited until the end",
+                was_or_were(w.count("connections"), "connection"),
+                away(w),
+                w.word("fault"),
+            ),
+            "the ledger says what had been confirmed and was not received; with `for` the fault ends, and what was killed comes back",
+        ),
         WarningCode::BrokerGone => (
             format!(
                 "{} down when the run ended, and did not come back{}: rates are too low, and latencies hold what \

@@ -262,6 +262,11 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
         missed(1, 2, 1)
     );
     assert!(missed(0, 0, 2).starts_with("of 5 faults, 2 began up to 13.7 s after the time"));
+    let down = Warning::new(WarningCode::BrokerGone, Tier::Caution).with("connections", 2_u64);
+    let told = warning(&down.with("fault", "kill of node 1"));
+    let begin =
+        "2 connections were down when the run ended, for its own kill of node 1 was for good: ";
+    assert!(told.starts_with(begin), "{told}");
     let gone = |nodes: &str, count: u64| {
         let w = Warning::new(WarningCode::NodeGone, Tier::Invalid);
         warning(&w.with("nodes", nodes).with("count", count))

@@ -240,7 +240,13 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
         all.extend(of_ledger(ledger));
     }
     if ended.down_connections > 0 {
-        let warning = Warning::new(Code::BrokerGone, Tier::Invalid);
+        // What the run itself took away for good is what it is about.
+        let warning = match &ended.for_good {
+            Some(fault) => {
+                Warning::new(Code::BrokerGone, Tier::Caution).with("fault", fault.as_str())
+            }
+            None => Warning::new(Code::BrokerGone, Tier::Invalid),
+        };
         all.push(lost(warning, ended.down_connections, e));
     } else if ended.lost_connections > 0 {
         let warning = Warning::new(Code::ConnectionsLost, Tier::Caution);

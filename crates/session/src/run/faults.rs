@@ -17,7 +17,7 @@ use super::recording::RunContext;
 use super::returned::{Reattach, Returned};
 use super::topology::BrokerState;
 use crate::brokers::{self, Broker, Fault, PlayedFaults};
-use experiment::{FaultSpec, RunFault};
+use experiment::{FaultSpec, RunFault, is_for_good};
 
 /// What happened to the broker.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) enum FaultEvent {
         late: Nanos,
         /// How long it is to last.
         asked: Option<Nanos>,
+        /// Whether what it killed is to stay away to the end.
+        for_good: bool,
     },
     /// The broker goes on, or is ready again; its process from now on.
     Back {
@@ -111,6 +113,8 @@ pub(super) struct Player<'env> {
     tell: Sender<FaultEvent>,
     /// What the broker said of itself when sending had ended.
     state: Option<BrokerState>,
+    /// Whether the broker was killed for good, so that nobody asks it for anything.
+    is_gone: bool,
 }
 
 impl Player<'_> {
@@ -144,8 +148,10 @@ impl Player<'_> {
 
     /// Asks the broker for its objects while the load's clients are connected; they wait for it.
     fn ask(&mut self) {
-        let read = BrokerState::read(self.broker, self.beside.profiled, self.control);
-        self.state = Some(read);
+        if !self.is_gone {
+            let read = BrokerState::read(self.broker, self.beside.profiled, self.control);
+            self.state = Some(read);
+        }
         self.control.release();
     }
 
@@ -166,6 +172,7 @@ impl Player<'_> {
             self.control.release();
             // What could not be done to one node may be done to another.
             match self.begin_one(due, fault) {
+                Ok(_) if is_for_good(fault) => self.is_gone = !self.is_cluster(),
                 Ok(from) => {
                     if let Err(error) = self.end_one(from, fault) {
                         self.say_failed(fault, true, &error);
@@ -173,7 +180,7 @@ impl Player<'_> {
                 }
                 Err(error) => self.say_failed(fault, false, &error),
             }
-            if self.state.is_none() {
+            if self.state.is_none() && !self.is_gone {
                 self.control.hold();
             }
         }
@@ -195,6 +202,7 @@ impl Player<'_> {
             node: fault.node,
             late: from.since(due),
             asked: fault.length.map(|length| length.0),
+            for_good: is_for_good(fault),
         });
         // Other nodes go on, or do not where they are too few: nothing returns with this one that tells it.
         if self.is_cluster() {
@@ -320,6 +328,7 @@ impl Faults {
             moments,
             tell,
             state: None,
+            is_gone: false,
         };
         (faults, player)
     }
@@ -349,6 +358,7 @@ impl Faults {
                 node,
                 late,
                 asked,
+                for_good,
             } => {
                 self.outcomes.push(FaultOutcome {
                     kind: kind.name().to_owned(),
@@ -356,10 +366,13 @@ impl Faults {
                     t: t(at),
                     late_s: (late >= LATE).then(|| late.as_secs_f64()),
                     asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
+                    for_good,
                     ..FaultOutcome::default()
                 });
-                self.away = injected(kind).map(|_| (at, label(kind, node)));
-                collected.events.push((at, label(kind, node)));
+                let returns = injected(kind).filter(|_| !for_good);
+                self.away = returns.map(|_| (at, label(kind, node)));
+                let end = if for_good { " for good" } else { "" };
+                collected.events.push((at, label(kind, node) + end));
             }
             FaultEvent::Back { at, returned } => {
                 self.away = None;
@@ -545,9 +558,13 @@ impl Companion for Faults {
     }
 }
 
-/// Nodes of a cluster that are not there any more when the run ends.
-pub(super) fn node_gone(broker: &dyn Broker) -> Option<Warning> {
-    let gone = broker.gone_nodes();
+/// Nodes of a cluster that are not there any more when the run ends, although no fault was to keep them away.
+pub(super) fn node_gone(broker: &dyn Broker, faults: &[FaultOutcome]) -> Option<Warning> {
+    let mut gone = broker.gone_nodes();
+    gone.retain(|node| {
+        let mut killed = faults.iter().filter(|it| it.for_good);
+        !killed.any(|it| it.node.unwrap_or(0) as usize == *node)
+    });
     let nodes: Vec<String> = gone.iter().map(ToString::to_string).collect();
     (!gone.is_empty()).then(|| {
         Warning::new(WarningCode::NodeGone, Tier::Invalid)
@@ -561,6 +578,7 @@ pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
     let length = match (fault.back_s, fault.asked_s) {
         (Some(back), _) => back.max(fault.first_confirm_s.unwrap_or(0.0)),
         (None, Some(_)) => f64::INFINITY,
+        (None, None) if fault.for_good => f64::INFINITY,
         // It took place in a moment, or not at all.
         (None, None) => fault.failed.is_none().then_some(0.0)?,
     };
@@ -572,7 +590,7 @@ pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
 }
 
 /// A fault in words: `kill of node 1`.
-fn named(fault: &FaultOutcome) -> String {
+pub(super) fn named(fault: &FaultOutcome) -> String {
     match fault.node {
         Some(node) => format!("{} of node {node}", fault.kind),
         None => fault.kind.clone(),

@@ -158,6 +158,45 @@ fn a_fault_lasts_until_what_it_took_away_confirms_again() {
     assert_eq!(until(failed), None, "it did not begin");
 }
 
+/// Nothing waits for it, and other nodes are hit at their time.
+#[test]
+fn a_node_that_is_killed_for_good_stays_away_to_the_end() {
+    let mut for_good = fault(RunFault::Kill, SLOW, 0, 20);
+    for_good.length = None;
+    let events = played(&[for_good, fault(RunFault::Stop, 1, 50, 100)]);
+    let [
+        (_, killed),
+        (began, FaultEvent::Began { .. }),
+        (_, FaultEvent::Back { .. }),
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert!(
+        matches!(
+            killed,
+            FaultEvent::Began {
+                for_good: true,
+                asked: None,
+                ..
+            }
+        ),
+        "{killed:?}"
+    );
+    assert!(*began < 300, "{events:?}");
+    let (mut broker, control) = (nodes(), load::Control::new());
+    let run = context();
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    let mut collected = Collected::default();
+    for (_, event) in events.into_iter().take(1) {
+        faults.hear(event, &mut collected);
+    }
+    assert_eq!(collected.events[0].1, "node 0 was killed for good");
+    let outcome = &faults.outcomes[0];
+    assert!(outcome.for_good && faults.away.is_none(), "{outcome:?}");
+    assert_eq!(own_fault(outcome).map(|it| it.until_s), Some(f64::INFINITY));
+}
+
 #[test]
 fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
     let faults = [
@@ -205,11 +244,23 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
 #[test]
 fn a_node_that_is_gone_is_told() {
     let broker = nodes();
-    let warning = node_gone(&broker).expect("a warning");
+    let warning = node_gone(&broker, &[]).expect("a warning");
     assert_eq!(
         (warning.code, warning.word("nodes")),
         (WarningCode::NodeGone, "2")
     );
+    let kill = |node: usize, for_good| FaultOutcome {
+        node: u32::try_from(node).ok(),
+        for_good,
+        ..FaultOutcome::default()
+    };
+    for (fault, is_told) in [
+        (kill(GONE, true), false),
+        (kill(GONE, false), true),
+        (kill(SLOW, true), true),
+    ] {
+        assert_eq!(node_gone(&broker, &[fault]).is_some(), is_told);
+    }
 }
 
 #[test]
