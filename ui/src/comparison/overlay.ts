@@ -4,9 +4,9 @@ import uPlot from 'uplot';
 import { logTicks } from '../charts/heat';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { Panel, type PanelSpec, type Shared } from '../charts/panel';
-import { trace } from '../charts/steps';
+import { held, type Times, trace } from '../charts/steps';
 import { h, later, table, widthOf } from '../core/dom';
-import { bytesTick, duration, durationTick, significant, siTick } from '../core/format';
+import { bytesTick, duration, durationTick, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
 import type {
   ComparedCurve,
@@ -90,6 +90,11 @@ const UNITS: Partial<Record<QuantityUnit, { name: string; tick: (v: number) => s
   bytes: { name: 'resident', tick: bytesTick },
 };
 
+/** Memory is read at the end of each second. */
+function timesOf(of: ComparedPanel): Times {
+  return of.unit === 'bytes' ? held(of) : of;
+}
+
 /** Lines of runs, below those of the means. */
 function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
   return (u, p) => {
@@ -101,7 +106,7 @@ function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
       ctx.strokeStyle = faint(side)(p);
       for (const line of of[side]) {
         const path = new Path2D();
-        trace(path, of, drawable(of, line), x, y);
+        trace(path, timesOf(of), drawable(of, line), x, y);
         ctx.stroke(path);
       }
     }
@@ -148,6 +153,7 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
       ticks: (u: uPlot) => logTicks(...log, Math.max(3, (u.over?.clientHeight ?? 130) / 24)),
     }),
     under: under(of),
+    times: timesOf(of),
   };
 }
 
