@@ -625,6 +625,8 @@ pub(crate) fn signed(share: f64) -> String {
     match share {
         share if share < lowest => "< -99.9 %".to_owned(),
         share if share > highest => "> +100,000 %".to_owned(),
+        // Intervals of what is not proven may end there; a change that is rounded is none of it.
+        0.0 => "0 %".to_owned(),
         share if share < 0.0 => format!("-{}", points(-share)),
         share => format!("+{}", points(share)),
     }
