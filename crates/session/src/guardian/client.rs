@@ -86,6 +86,11 @@ impl Guardian {
         }
     }
 
+    /// Its process, of which the broker and all that starts it descend.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next thing it says, if it says any within `timeout`.
     pub(crate) fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, GuardianError> {
         let deadline = Instant::now() + timeout;

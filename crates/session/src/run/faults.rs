@@ -39,6 +39,8 @@ pub(crate) enum FaultEvent {
         at: Time,
         returned: Option<Returned>,
     },
+    /// A killed node starts again below this process: what it uses until it is back is its own.
+    Starts { node: usize, pid: u32 },
     /// What is confirmed first after the fault that began last is watched for from now on.
     Watched,
     /// A fault could not be done, or the broker did not come back from it.
@@ -223,6 +225,10 @@ impl Player<'_> {
             self.control.watch_return();
         }
         if let Some((_, last)) = injected {
+            let starter = self.broker.starter(node);
+            if let Some(pid) = starter.filter(|_| fault.kind == RunFault::Kill) {
+                self.say(FaultEvent::Starts { node, pid });
+            }
             self.broker.inject_at(node, last)?;
         }
         if !length.is_zero() {
@@ -385,6 +391,12 @@ impl Faults {
                 let back = self.since_fault(last, at, &what, |fault| &mut fault.back_s);
                 collected.events.extend(back);
             }
+            FaultEvent::Starts { node, pid } => collected.returned.push(Returned {
+                node,
+                pid,
+                gone: 0.0,
+                profile: None,
+            }),
             FaultEvent::Watched => {
                 self.watched = self.outcomes.len().checked_sub(1);
                 let outcome = self.outcomes.last_mut();

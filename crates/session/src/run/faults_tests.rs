@@ -15,6 +15,8 @@ struct Nodes {
 
 const SLOW: usize = 0;
 const GONE: usize = 2;
+/// The process below which the first node starts again.
+const STARTER: usize = 700;
 const RESTART: Duration = Duration::from_millis(300);
 
 impl Broker for Nodes {
@@ -46,6 +48,10 @@ impl Broker for Nodes {
             }
             _ => Ok(()),
         }
+    }
+
+    fn starter(&self, node: usize) -> Option<u32> {
+        u32::try_from(STARTER + node).ok()
     }
 
     fn gone_nodes(&self) -> Vec<usize> {
@@ -83,7 +89,7 @@ fn context() -> RunContext {
 /// What happened, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let told = told(faults).into_iter();
-    told.filter(|(_, event)| !matches!(event, FaultEvent::Watched))
+    told.filter(|(_, event)| !matches!(event, FaultEvent::Watched | FaultEvent::Starts { .. }))
         .collect()
 }
 
@@ -104,7 +110,7 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         FaultEvent::Began { at, .. }
         | FaultEvent::Back { at, .. }
         | FaultEvent::Failed { at, .. } => at.since(begin).0 / 1_000_000,
-        FaultEvent::Watched | FaultEvent::Played(_) => 0,
+        FaultEvent::Watched | FaultEvent::Starts { .. } | FaultEvent::Played(_) => 0,
     };
     let told = events.into_iter().map(|event| (ms(&event), event));
     told.collect()
@@ -156,6 +162,33 @@ fn a_fault_lasts_until_what_it_took_away_confirms_again() {
     let mut failed = kill;
     (failed.failed, failed.asked_s) = (Some("RabbitMQ is gone".into()), None);
     assert_eq!(until(failed), None, "it did not begin");
+}
+
+/// What the start itself takes is a part of it, and no other program's.
+#[test]
+fn a_killed_node_is_followed_from_its_start_on() {
+    use FaultEvent::{Back, Began, Starts, Watched};
+    let kill = told(&[fault(RunFault::Kill, 1, 0, 20)]);
+    let events: Vec<&FaultEvent> = kill.iter().map(|(_, event)| event).collect();
+    assert!(
+        matches!(
+            events[..],
+            [Began { .. }, Watched, Starts { .. }, Back { .. }]
+        ),
+        "{events:?}"
+    );
+    let (mut broker, control) = (nodes(), load::Control::new());
+    let run = context();
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    let mut collected = Collected::default();
+    for (_, event) in kill.into_iter().take(3) {
+        faults.hear(event, &mut collected);
+    }
+    let followed = collected.returned.iter().map(|it| (it.node, it.pid));
+    assert_eq!(followed.collect::<Vec<_>>(), [(1, 701)]);
+    // One that only stood still is the process that it was.
+    let stop = told(&[fault(RunFault::Stop, 1, 0, 20)]);
+    assert!(!stop.iter().any(|(_, event)| matches!(event, Starts { .. })));
 }
 
 /// Nothing waits for it, and other nodes are hit at their time.

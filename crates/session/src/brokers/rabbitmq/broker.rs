@@ -301,6 +301,10 @@ impl Broker for StartedNodes {
         self.cluster.inject(node, fault)
     }
 
+    fn starter(&self, node: usize) -> Option<u32> {
+        self.cluster.nodes().get(node)?.process().starter()
+    }
+
     fn nodes(&self) -> Vec<Endpoint> {
         match self.endpoints.as_slice() {
             [_] => Vec::new(),
