@@ -205,6 +205,7 @@ beside(Pid) ->
                       undefined -> []
                   end,
     lists:append([lists:sublist(Links, ?MOST_BESIDE) || Supervisor <- Supervisors, is_pid(Supervisor),
+                                                        node(Supervisor) =:= node(),
                                                         {links, Links} <- [process_info(Supervisor, links)]]).
 
 row(Table, Key) ->

@@ -256,6 +256,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_killed_for_good_is_not_told_as_late() {
+        let for_good = FaultOutcome {
+            kind: "kill".into(),
+            t: 8.0,
+            for_good: true,
+            ..FaultOutcome::default()
+        };
+        let alone = RunSummary {
+            faults: vec![for_good],
+            ..RunSummary::default()
+        };
+        let told = "kill at 8.0 s: broker stayed away, as asked for, no confirm since";
+        assert_eq!(faults(&alone).collect::<Vec<_>>(), [told]);
+    }
+
+    #[test]
     fn a_node_of_a_cluster_comes_back_while_the_others_confirm() {
         let fault = FaultOutcome {
             kind: "kill".into(),
@@ -298,18 +314,6 @@ mod tests {
         let first = |it: &mut FaultOutcome| it.first_confirm_s = Some(0.004);
         watched.faults.iter_mut().for_each(first);
         assert_eq!(said(&watched), format!("{back}, first confirm 0.00 s"));
-        let for_good = FaultOutcome {
-            kind: "kill".into(),
-            t: 8.0,
-            for_good: true,
-            ..FaultOutcome::default()
-        };
-        let alone = RunSummary {
-            faults: vec![for_good],
-            ..RunSummary::default()
-        };
-        let told = "kill at 8.0 s: broker stayed away, as asked for, no confirm since";
-        assert_eq!(said(&alone), told);
         // What hits connections at one moment says how many, and nothing that could not be watched.
         let hits = FaultOutcome {
             kind: "close".into(),

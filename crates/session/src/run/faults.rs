@@ -358,28 +358,7 @@ impl Faults {
     fn hear(&mut self, event: FaultEvent, collected: &mut Collected) {
         let t = |at: Time| at.since(self.origin).as_secs_f64();
         match event {
-            FaultEvent::Began {
-                at,
-                kind,
-                node,
-                late,
-                asked,
-                for_good,
-            } => {
-                self.outcomes.push(FaultOutcome {
-                    kind: kind.name().to_owned(),
-                    node,
-                    t: t(at),
-                    late_s: (late >= LATE).then(|| late.as_secs_f64()),
-                    asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
-                    for_good,
-                    ..FaultOutcome::default()
-                });
-                let returns = injected(kind).filter(|_| !for_good);
-                self.away = returns.map(|_| (at, label(kind, node)));
-                let end = if for_good { " for good" } else { "" };
-                collected.events.push((at, label(kind, node) + end));
-            }
+            FaultEvent::Began { .. } => self.hear_begin(&event, collected),
             FaultEvent::Back { at, returned } => {
                 self.away = None;
                 let last = self.outcomes.last();
@@ -429,6 +408,33 @@ impl Faults {
             FaultEvent::Played(Ok(played)) => self.played = played,
             FaultEvent::Played(Err(error)) => collected.notes.push(error.to_string()),
         }
+    }
+
+    fn hear_begin(&mut self, event: &FaultEvent, collected: &mut Collected) {
+        let FaultEvent::Began {
+            at,
+            kind,
+            node,
+            late,
+            asked,
+            for_good,
+        } = *event
+        else {
+            return;
+        };
+        self.outcomes.push(FaultOutcome {
+            kind: kind.name().to_owned(),
+            node,
+            t: at.since(self.origin).as_secs_f64(),
+            late_s: (late >= LATE).then(|| late.as_secs_f64()),
+            asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
+            for_good,
+            ..FaultOutcome::default()
+        });
+        let returns = injected(kind).filter(|_| !for_good);
+        self.away = returns.map(|_| (at, label(kind, node)));
+        let end = if for_good { " for good" } else { "" };
+        collected.events.push((at, label(kind, node) + end));
     }
 
     /// What did not take place as the experiment has it: faults that failed, that had not begun when the run ended, or that

@@ -541,10 +541,8 @@ impl load::Sink for Recording<'_> {
             let values = self.usage.activity();
             self.observer.values(&values);
             if let Some(writer) = &mut self.writer {
-                let rates = values
-                    .into_iter()
-                    .partition(|(name, _)| name.unit.is_rate());
-                let (rates, levels): (Vec<_>, Vec<_>) = rates;
+                let (rates, levels): (Vec<_>, Vec<_>) =
+                    (values.into_iter()).partition(|(name, _)| name.unit.is_rate());
                 writer.append_values(point.t, point.dt, rates);
                 // What is as it is was read at the interval's end.
                 writer.append_values(point.t + point.dt, point.dt, levels);
