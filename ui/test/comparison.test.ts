@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { interval as intervalOf, tone, wouldTell } from '../src/comparison/figures';
+import { endsAtZero, interval as intervalOf, tone, wouldTell } from '../src/comparison/figures';
 import { costTree, told } from '../src/comparison/flame';
 import { change, doubtOf, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
@@ -167,6 +167,10 @@ describe('the axis of changes', () => {
     expect([0.0123, -0.3, 170].map(signed)).toEqual(['+1.23 %', '-30.0 %', '+17,000 %']);
     // Two runs tell an interval that reaches nearly everything: that is said, and not by how much.
     expect([-0.99999, 18_600_000].map(signed)).toEqual(['< -99.9 %', '> +100,000 %']);
+    // An interval ends there; a change that is rounded is none of it.
+    expect([0, 0.000_01, -0.000_01].map(signed)).toEqual(['0 %', '+0.00 %', '-0.00 %']);
+    expect([0, 1340].map(signedTime)).toEqual(['0', '+1.34 us']);
+    expect([0, 0.1].map((low) => endsAtZero({ interval: [low, 0.2] }))).toEqual([true, false]);
     expect([0, 0.3, -0.9, 9].map(tickName)).toEqual(['0', '+30 %', '-90 %', 'x10']);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { bounds, intensity, logTicks } from '../src/charts/heat';
 import { nineName, nineTicks, spaced, supported, valueAt } from '../src/charts/nines';
-import { intervalAt, type Pen, runs, trace } from '../src/charts/steps';
+import { held, intervalAt, type Pen, runs, trace } from '../src/charts/steps';
 import { unpack, Varints } from '../src/core/data';
 import { curveOf, gridOf, type Histograms, summaryOf, within } from '../src/core/histograms';
 import { Inflater } from '../src/core/inflate';
@@ -211,6 +211,10 @@ describe('charts', () => {
     const same = (v: number): number => v;
     trace(pen, times, values, same, same);
     expect(lines.join(' ')).toBe('M0,1 L1,1 L1,2 L2,2 M5,3 L6,3 L6,4 L7,4');
+    // What was read at the end of each holds until it is read again.
+    lines.length = 0;
+    trace(pen, held(times), values, same, same);
+    expect(lines.join(' ')).toBe('M1,1 L2,1 L2,2 L3,2 M6,3 L7,3 L7,4 L7,4');
     lines.length = 0;
     trace(pen, { t: [0, 3], dt: [1, 1] }, [1, 2], same, same, 0);
     expect(lines.join(' ')).toBe('M0,0 L0,1 L1,1 L1,0 M3,0 L3,2 L4,2 L4,0');

@@ -141,6 +141,8 @@ pub struct Ended {
     pub run_queue_waits: Vec<RunQueueWait>,
     /// The faults that the run itself made, in the order of time.
     pub faults: Vec<OwnFault>,
+    /// The first of them that was to last to the end: `kill of node 1`.
+    pub for_good: Option<String>,
     /// Messages or operations of the measured phase that were due and did not begin in their seconds.
     pub behind: Lacking,
     /// Deliveries that were due and did not come in theirs.

@@ -195,6 +195,8 @@ findings! {
         connections: u64,
         /// When none was left.
         away: Option<Stood>,
+        /// The run's own fault that was for good.
+        fault: Option<String>,
     },
     /// The broker, the generator or the machine stood still for a while.
     Stalled {

@@ -321,7 +321,7 @@ impl ComparedMatrix {
         let is_main = |name: &&str| {
             let has_end = [" rate", " p99"].iter().any(|end| name.ends_with(end));
             has_end
-                || [RunsCounted::INVALID, "broker cpu"].contains(name)
+                || [RunsCounted::INVALID, "broker cpu", Quantity::CORES].contains(name)
                 || Quantity::is_harm(name)
         };
         let (mut main, further): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_main);

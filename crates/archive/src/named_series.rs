@@ -45,6 +45,17 @@ pub enum SeriesUnit {
     Seconds,
 }
 
+impl SeriesUnit {
+    /// Whether values are of a time, and not as something is at one.
+    #[must_use]
+    pub const fn is_rate(self) -> bool {
+        matches!(
+            self,
+            Self::PerSecond | Self::BytesPerSecond | Self::Cores | Self::Share
+        )
+    }
+}
+
 impl fmt::Display for SeriesUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -97,6 +97,7 @@ impl Figure {
 
 const NOT_REQUESTED: &str = "no rate was requested";
 const NO_CPU: &str = "CPU per message was not measured";
+const NO_CORES: &str = "the broker's CPU was not measured";
 const NO_MEMORY: &str = "the memory was not measured";
 const NO_LEDGER: &str = "no ledger was kept";
 const NO_MESSAGE: &str = "the ledger followed no message";
@@ -185,7 +186,7 @@ fn memory(used: Option<ProcessUsage>) -> Observed {
 }
 
 /// Everything but latencies that can be required.
-static FIGURES: [Figure; 22] = [
+static FIGURES: [Figure; 23] = [
     figure("sent rate", QuantityUnit::PerSecond, |s| Ok(s.sent.rate))
         .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| {
@@ -239,6 +240,10 @@ static FIGURES: [Figure; 22] = [
         let broker = p.broker.filter(|_| alone).ok_or(NO_CPU)?;
         Ok(broker.cpu_cores * p.dt * 1e9 / messages as f64)
     }),
+    figure(Quantity::CORES, QuantityUnit::Cores, |s| {
+        s.cpu_cores.broker.ok_or(NO_CORES)
+    })
+    .in_second(|p| p.broker.map(|it| it.cpu_cores).ok_or(NO_CORES)),
     figure("bellows cpu", QuantityUnit::Ns, |s| {
         s.cpu_us_per_message.client.map(|us| us * 1e3).ok_or(NO_CPU)
     }),
@@ -272,6 +277,9 @@ static FIGURES: [Figure; 22] = [
 ];
 
 impl Quantity {
+    /// The broker's CPU per time, which stands for that per message where messages cannot be counted.
+    pub const CORES: &'static str = "broker cores";
+
     /// Whether a figure of this name counts messages that came to harm: lost, refused and so on.
     #[must_use]
     pub fn is_harm(name: &str) -> bool {
@@ -310,12 +318,12 @@ impl Quantity {
                 Self(Which::Latency(page.metric.clone(), statistic))
             })
         });
-        let cost = [
-            "broker cpu",
-            "bellows cpu",
-            "broker memory",
-            "bellows memory",
-        ];
+        // Of what was not done message by message, or not only so, the time is all that CPU can be told of.
+        let broker = match summary.cpu_us_per_message.broker {
+            Some(_) => "broker cpu",
+            None => Self::CORES,
+        };
+        let cost = [broker, "bellows cpu", "broker memory", "bellows memory"];
         let account = ["lost", "outstanding", "duplicated", "reordered", "stalls"];
         let all = rates
             .chain(operations)
@@ -358,7 +366,7 @@ impl Quantity {
                 let is_part = PARTS.iter().any(|it| of.ends_with(it));
                 !NOT_OF_USERS.contains(&of.as_str()) && !is_part && !OF_ONE.contains(&of.as_str())
             }
-            (None, "broker cpu" | "broker memory") => true,
+            (None, "broker cpu" | Self::CORES | "broker memory") => true,
             (None, "cycles rate") => !are_paced || is_missed,
             (None, name) => Some(name) == rate,
         });
@@ -378,10 +386,14 @@ impl Quantity {
         (!found.supports(99.0)).then_some(Self(Which::Latency(metric, Statistic::Max)))
     }
 
-    /// Whether it is the longest of what `other` is the 99th percentile of. A run that has too few for a percentile has a longest, so
-    /// that of sides in which some have too few that alone can be compared.
+    /// Whether it is compared in place of `other`, where some runs have the one and some the other. It is the longest of what `other`
+    /// is the 99th percentile of: a run that has too few for a percentile has a longest. Or it is the broker's CPU per message of what
+    /// `other` is that per time of: a run in which no message came through has the latter alone.
     #[must_use]
-    pub fn is_max_for(&self, other: &Self) -> bool {
+    pub fn stands_for(&self, other: &Self) -> bool {
+        if other.name() == Self::CORES {
+            return self.name() == "broker cpu";
+        }
         match (&self.0, &other.0) {
             (Which::Latency(a, Statistic::Max), Which::Latency(b, Statistic::Percentile(_))) => {
                 plain_name(a) == plain_name(b) && other.name().ends_with(" p99")

@@ -18,6 +18,8 @@ pub enum QuantityUnit {
     Count,
     /// Bytes of memory.
     Bytes,
+    /// Cores that were busy: CPU time divided by elapsed time.
+    Cores,
 }
 
 /// One requirement of a run, and what came of it.

@@ -308,6 +308,9 @@ pub struct FaultOutcome {
     /// How long the broker was to be away, where a length was given: what [`Self::back_s`] has beyond it the broker took to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_s: Option<f64>,
+    /// Whether it killed a broker or a node that was to stay away to the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_good: bool,
     /// Why it could not be done, or why the broker did not come back from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,

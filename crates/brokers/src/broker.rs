@@ -71,6 +71,11 @@ pub trait Broker: std::fmt::Debug + Send {
         self.inject(fault)
     }
 
+    /// The process of which all descend that start a killed node again; `None` where nobody does, or the node is still there.
+    fn starter(&self, _node: usize) -> Option<u32> {
+        None
+    }
+
     /// Where each node of a cluster takes clients, in the order of the nodes; empty where it is none that bellows started.
     fn nodes(&self) -> Vec<Endpoint> {
         Vec::new()

@@ -294,6 +294,13 @@ impl Managed {
         self.process.is_some_and(ProcessId::is_alive)
     }
 
+    /// The process below which a broker that was killed starts again; `None` until it has ended and nobody counts its time any more.
+    #[must_use]
+    pub fn starter(&self) -> Option<u32> {
+        let guardian = self.guardian.as_ref().map(Guardian::pid);
+        guardian.filter(|_| self.process.is_none_or(|id| id.stat().is_none()))
+    }
+
     /// The last `lines` lines that the broker logged.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {

@@ -1,11 +1,14 @@
 //! What is done to the broker while the load runs.
 
 use broker::{Fault, FaultKind, Reach};
-use measure::{Length, Problem};
+use measure::{Length, Nanos, Problem};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
 use super::{BrokerKind, Experiment, ExperimentError, LoadKind, LoadSpec, Origin};
+
+/// A length for the checks of a fault that has none.
+const A_WHILE: Length = Length(Nanos::from_millis(1_000));
 
 /// One fault of a managed broker, or of the embedded one.
 pub type FaultSpec = broker::FaultSpec<RunFault>;
@@ -52,6 +55,12 @@ impl RunFault {
             Self::Played(kind) => kind.reach() == Reach::Connections,
         }
     }
+}
+
+/// Whether a fault kills a broker, or a node, that is not started again.
+#[must_use]
+pub fn is_for_good(fault: &FaultSpec) -> bool {
+    fault.kind == RunFault::Kill && fault.length.is_none()
 }
 
 impl Serialize for RunFault {
@@ -127,6 +136,8 @@ fn embedded(faults: &[FaultSpec]) -> Result<Vec<Fault>, Problem> {
 /// Checks the faults of a broker that is stopped and killed from outside.
 fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
     let mut free_from = Length::default();
+    // Those that stay away, with the faults that killed them.
+    let mut away: Vec<(u32, usize)> = Vec::new();
     for (i, spec) in faults.iter().enumerate() {
         let name = spec.kind.name();
         if let RunFault::Played(_) = spec.kind {
@@ -138,9 +149,21 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
             )
             .about(key));
         }
-        // Who stops a broker or kills it has to say when and for how long, as for one that stalls.
-        spec.fault(&format!("fault.{i}"), name, FaultKind::Stall)?;
+        // Who stops a broker or kills it has to say when and for how long, as for one that stalls; unless it stays away.
+        let checked = FaultSpec {
+            length: (spec.length).or_else(|| is_for_good(spec).then_some(A_WHILE)),
+            ..spec.clone()
+        };
+        checked.fault(&format!("fault.{i}"), name, FaultKind::Stall)?;
         check_node(i, spec, nodes)?;
+        let node = spec.node.unwrap_or(0);
+        if let Some((_, by)) = away.iter().find(|(gone, _)| *gone == node) {
+            let key = format!("fault.{i}");
+            let cause = format!("{key} hits what fault.{by} has killed for good");
+            let help = format!("add for = \"2s\" to fault.{by}, or name another node");
+            return Err(Problem::new(cause, "", help).about(key));
+        }
+        away.extend(is_for_good(spec).then_some((node, i)));
         let at = spec.at.unwrap_or_default();
         if at < free_from {
             let key = format!("fault.{i}.at");
@@ -254,6 +277,21 @@ mod tests {
             let text = problem(faults, "");
             assert!(text.contains(part), "{part:?} is not in {text:?}");
         };
+        // It stays away, and other nodes may be hit.
+        let for_good = "[[fault]]\nat = \"5s\"\nkind = \"kill\"\n";
+        assert_eq!(problem(for_good, recover), "");
+        let cluster = "[broker]\nkind = \"rabbitmq\"\nnodes = 3\n";
+        let other = |node: u32| format!("{cluster}{for_good}{stop}node = {node}\n");
+        assert_eq!(problem(&other(1).replace("5s", "6s"), recover), "");
+        let told = problem(&other(0).replace("5s", "6s"), recover);
+        assert!(
+            told.contains("fault.1 hits what fault.0 has killed for good"),
+            "{told}"
+        );
+        refused(
+            "[[fault]]\nat = \"5s\"\nkind = \"stop\"\n",
+            "fault.0.for is missing",
+        );
         refused(&fault("5s", "kill", "2s"), "add recover = ");
         refused(&fault("19s", "stop", "2s"), "which is only 20s long");
         refused(&fault("5s", "stop", "0s"), "fault.0.for is 0s");

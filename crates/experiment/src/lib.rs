@@ -41,7 +41,7 @@ pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
 pub use error::ExperimentError;
 pub use fault_spec::write_faults;
-pub use fault_spec::{FaultSpec, RunFault, read_faults};
+pub use fault_spec::{FaultSpec, RunFault, is_for_good, read_faults};
 pub use load_spec::{LoadKind, LoadSpec};
 pub use nodes_spec::MOST_NODES;
 pub use nodes_spec::{NodesSpec, PolicySpec};

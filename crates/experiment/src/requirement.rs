@@ -268,6 +268,14 @@ fn bound(unit: QuantityUnit, text: &str) -> Result<f64, String> {
             .parse::<u64>()
             .map(|count| count as f64)
             .map_err(|_| wrong("whole number")),
+        QuantityUnit::Cores => text
+            .strip_suffix("cores")
+            .unwrap_or(text)
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|cores| cores.is_finite() && *cores >= 0.0)
+            .ok_or_else(|| wrong("number of cores, such as 0.5")),
         QuantityUnit::Bytes => Some(text)
             .filter(|text| *text == "0" || text.parse::<f64>().is_err())
             .and_then(|text| text.parse::<Bytes>().ok())

@@ -62,6 +62,9 @@ fn a_bound_in_percent_is_what_it_says() {
             assert_eq!(Comparison::Greater.holds(observed, bound), off > 0.0);
         }
     }
+    for cores in ["0.5", "0.5 cores"] {
+        assert_eq!(bound(QuantityUnit::Cores, cores), Ok(0.5));
+    }
     for nanoseconds in [1.0, 1e9, 8.64e13] {
         assert!(!Comparison::Equal.holds(nanoseconds + 1.0, nanoseconds));
     }

@@ -78,18 +78,26 @@ impl ProcessTree {
     }
 
     /// Another process is the root from now on; what the tree has used goes on from there. What the process used before
-    /// is not counted: in the time between two readings that would be more than the machine has.
+    /// is not counted, but as a descendant of the root so far: in the time between two readings that would be more than the
+    /// machine has.
     pub fn follow(&mut self, root: u32) {
         let root = ProcessId::of(root);
         if self.root != root {
+            self.search_again();
+            self.read();
             self.root = root;
             self.accounts.members.clear();
-            self.next_search = Time(0);
-            self.searched_up_to = None;
+            self.search_again();
             let before = self.accounts.total;
             self.read();
             self.accounts.total = before;
         }
+    }
+
+    /// New descendants are looked for at the next reading, however soon that is.
+    const fn search_again(&mut self) {
+        self.next_search = Time(0);
+        self.searched_up_to = None;
     }
 
     /// What was taken for the tree is not it.

@@ -204,6 +204,7 @@ pub(crate) fn figure(value: f64, unit: QuantityUnit) -> String {
         QuantityUnit::Count if value.fract() != 0.0 => three_digits(value),
         QuantityUnit::Count => count(value as u64),
         QuantityUnit::Bytes => bytes(value.round() as u64),
+        QuantityUnit::Cores => format!("{} cores", three_digits(value)),
     }
 }
 

@@ -499,6 +499,50 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_a_node_uses_while_it_starts_again_is_its_own() {
+        use std::io::{BufRead as _, BufReader, Write as _};
+        let killed = Busy::new();
+        let mut source = ProcUsage::new(Some(killed.pid()));
+        source.read();
+        drop(killed);
+        // Waits for a word, and then starts a program that computes.
+        let script = "read word; while :; do :; done & echo $!; wait";
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script]);
+        let piped = std::process::Stdio::piped;
+        let starter = command.stdin(piped()).stdout(piped()).spawn();
+        let mut starter = Busy(starter.expect("sh starts"));
+        source.follow_node(0, starter.pid());
+        let before = source.read().broker.expect("what starts it");
+        let mut input = starter.0.stdin.take().expect("its input");
+        writeln!(input, "go").expect("a word");
+        let mut said = String::new();
+        let output = starter.0.stdout.take().expect("its output");
+        BufReader::new(output).read_line(&mut said).expect("a line");
+        let pid: u32 = said.trim().parse().expect("a process");
+        let mut node = ProcessTree::of(Some(pid));
+        let deadline = Clock.now() + Nanos::from_millis(20_000);
+        while node
+            .read()
+            .is_none_or(|it| it.cpu < Nanos::from_millis(200))
+        {
+            assert!(Clock.now() < deadline, "it gets no CPU");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        testkit::signal(pid, "STOP");
+        source.follow_node(0, pid);
+        let after = source.read().broker.expect("the node");
+        let (used, all) = (
+            after.cpu.saturating_sub(before.cpu),
+            node.read().expect("it").cpu,
+        );
+        testkit::signal(pid, "KILL");
+        let least = Nanos::from_millis(190);
+        let most = all + Nanos::from_millis(50);
+        assert!(used >= least && used <= most, "{used:?} of {all:?}");
+    }
+
+    #[test]
     fn a_broker_that_died_or_is_elsewhere_has_no_usage() {
         assert_eq!(ProcUsage::new(None).read().broker, None);
         assert_eq!(ProcUsage::new(Some(u32::MAX)).read().broker, None);

@@ -22,6 +22,10 @@ const MOST_REASONS: usize = 20;
 const HIDDEN_WORDS: &str =
     "words of the load and the broker that are hidden (***) were not compared";
 
+/// What CPU says that is not of each message.
+const PER_TIME: &str = "the broker's CPU is told per time (broker cores), not per message, so that a load that gets more done \
+    takes more of it; what functions cost is not compared";
+
 /// Characters of a value that differs that are shown.
 const MOST_SHOWN: usize = 100;
 
@@ -114,6 +118,8 @@ pub(crate) fn gather(
         }
     }
     let mut figures = figures(&of_a, &of_b, options);
+    let names = figures.iter().map(|it| it.figure.name.as_str());
+    let per_time = per_time(names, of_a.summaries().chain(of_b.summaries()));
     let runs = (of_a.records.len(), of_b.records.len());
     figures.splice(0..0, spoiled.into_iter().map(|it| it.of_runs(runs)));
     let compared = Comparison {
@@ -123,7 +129,10 @@ pub(crate) fn gather(
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).collect(),
-        remarks: hidden_words(a.iter().chain(b)).into_iter().collect(),
+        remarks: [hidden_words(a.iter().chain(b)), per_time]
+            .into_iter()
+            .flatten()
+            .collect(),
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
@@ -351,6 +360,19 @@ pub(crate) fn hidden_words<'r>(mut runs: impl Iterator<Item = &'r RunRecord>) ->
     is_hidden.then(|| HIDDEN_WORDS.to_owned())
 }
 
+/// Why the broker's CPU is not per message, where it is a figure per time.
+pub(crate) fn per_time<'r>(
+    mut figures: impl Iterator<Item = &'r str>,
+    mut runs: impl Iterator<Item = &'r RunSummary>,
+) -> Option<String> {
+    figures.find(|name| *name == Quantity::CORES)?;
+    let why = match runs.any(RunSummary::has_messages) {
+        true => "messages were not all of the load",
+        false => "no messages were counted",
+    };
+    Some(format!("{why}: {PER_TIME}"))
+}
+
 /// Where two runs' brokers were that bellows did not start, where that differs: both addresses.
 pub(crate) fn elsewhere(a: &RunRecord, b: &RunRecord) -> Option<String> {
     let place = |of: &RunRecord| {
@@ -511,7 +533,7 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
         .filter(|it| !quantities.contains(it))
         .collect();
     quantities.splice(0..0, stopped);
-    let replaced = |it: &Quantity| quantities.iter().any(|max| max.is_max_for(it));
+    let replaced = |it: &Quantity| quantities.iter().any(|other| other.stands_for(it));
     let kept: Vec<bool> = quantities.iter().map(|it| !replaced(it)).collect();
     let quantities = quantities.into_iter().zip(kept);
     let quantities = quantities.filter_map(|(it, is_kept)| is_kept.then_some(it));

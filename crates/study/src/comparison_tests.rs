@@ -118,6 +118,43 @@ fn hidden_words_of_a_command_are_told_as_not_compared() {
     }
 }
 
+/// Somebody else's load tool, or a broker that is only watched: nobody counted its messages.
+#[test]
+fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
+    let side = |cores: f64, of_message: Option<f64>| {
+        ALIKE.map(|it| {
+            let mut run = run("x", "3.10", 2, 1_000.0);
+            let summary = run.summary.as_mut().expect("a summary");
+            summary.sent.total = u64::from(of_message.is_some());
+            summary.sent.rate *= summary.sent.total as f64;
+            summary.cpu_cores.broker = Some(cores * it);
+            summary.cpu_us_per_message.broker = of_message.map(|us| us * it);
+            summary.rss_mb.broker = Some(100.0 * it);
+            run
+        })
+    };
+    let found = |a: &[RunRecord], b: &[RunRecord]| {
+        let found = comparison(a, b, ComparisonOptions::default()).expect("comparable");
+        let figures = found.figures.iter();
+        let figures: Vec<_> = figures.map(|it| (it.name.clone(), it.decision)).collect();
+        (figures, found.remarks.join("\n"))
+    };
+    let (figures, told) = found(&side(0.5, None), &side(0.6, None));
+    let figure = |name: &str, decision| (name.to_owned(), decision);
+    let cores = figure("broker cores", Decision::Changed);
+    let memory = figure("broker memory", Decision::Same);
+    assert_eq!(figures, [cores, memory]);
+    let said = "no messages were counted: the broker's CPU is told per time (broker cores), not per message";
+    assert!(told.starts_with(said), "{told}");
+    // Of runs that count messages the CPU is per message, also where some of the other side have none.
+    for other in [Some(20.0), None] {
+        let (figures, told) = found(&side(0.5, Some(20.0)), &side(0.6, other));
+        let names: Vec<&str> = figures.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(names, ["sent rate", "broker cpu", "broker memory"]);
+        assert_eq!(told, "");
+    }
+}
+
 #[test]
 fn a_side_that_delivers_nothing_is_not_the_same() {
     let options = ComparisonOptions::default();

@@ -8,6 +8,7 @@ pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
         WarningCode::BrokerGone => Finding::BrokerGone {
             connections: 1,
             away: None,
+            fault: None,
         },
         WarningCode::CertificateNotChecked => Finding::CertificateNotChecked {},
         WarningCode::CpuSteal => Finding::CpuSteal { steal: 0.1 },

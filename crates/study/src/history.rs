@@ -9,7 +9,7 @@ use archive::{
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, apart, change_points};
 
 use crate::comparison::{
-    elsewhere, hidden_words, incomparable, left_out, load_of, stopped_rates, version,
+    elsewhere, hidden_words, incomparable, left_out, load_of, per_time, stopped_rates, version,
 };
 use crate::figures::MOST_CHANGE;
 use crate::spoiled::{SpoiledBy, spoiled_by};
@@ -67,7 +67,10 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     let figures = figures.into_iter().map(|it| changed(it, &counted, search));
     // That a run now and then lacks a figure, its line says.
     let figures = figures.filter(|it| it.why.is_empty() || !it.changes.is_empty());
-    let figures = figures.collect();
+    let figures: Vec<HistoryFigure> = figures.collect();
+    let names = figures.iter().map(|it| it.name.as_str());
+    let per_time = per_time(names, counted.iter().filter_map(|it| it.summary.as_ref()));
+    let hidden = hidden_words(counted.iter().copied());
     History {
         schema: History::SCHEMA.to_owned(),
         name: name.to_owned(),
@@ -80,7 +83,7 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
         debug_build: counted.last().is_some_and(|it| is_of_debug_build(it)),
         figures,
         figures_left_out: others,
-        remarks: hidden_words(counted.iter().copied()).into_iter().collect(),
+        remarks: hidden.into_iter().chain(per_time).collect(),
         runs: counted.into_iter().map(run).collect(),
         left_out: out,
     }
@@ -228,6 +231,8 @@ fn quantities(counted: &[&RunRecord], is_spoiled: &[bool]) -> (Vec<Quantity>, us
         }
     }
     let others = names.len() - all.len();
+    let is_replaced = names.contains("broker cpu");
+    all.retain(|it| !(is_replaced && it.name() == Quantity::CORES));
     (all, others)
 }
 

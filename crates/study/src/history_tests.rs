@@ -485,6 +485,38 @@ fn figures_that_some_runs_lack_are_no_change() {
     );
 }
 
+/// Of programs that load the broker themselves nobody counts messages, and its CPU may change all the same.
+#[test]
+fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
+    let found = |counted: u32| {
+        let runs = (0..20).map(|day| {
+            let mut run = record(day, 2, "4.0", 0.0);
+            let summary = run.summary.as_mut().expect("a summary");
+            let cores = around(if day < 10 { 0.5 } else { 0.7 }, day);
+            summary.cpu_cores.broker = Some(cores);
+            summary.cpu_us_per_message.broker = (day < counted).then_some(cores);
+            (summary.received, summary.sent) = Default::default();
+            run
+        });
+        history("x", &runs.collect::<Vec<_>>(), 0.05)
+    };
+    let without = found(0);
+    let [cores] = without.figures.as_slice() else {
+        panic!("{without:#?}");
+    };
+    assert_eq!(
+        (cores.name.as_str(), cores.changes.len()),
+        ("broker cores", 1)
+    );
+    let told = without.remarks.join("");
+    assert!(told.starts_with("no messages were counted: "), "{told}");
+    let some = found(20);
+    assert_eq!(
+        (some.figures[0].name.as_str(), some.remarks.len()),
+        ("broker cpu", 0)
+    );
+}
+
 /// Runs whose loads differ in hidden words alone are one series, and that is said.
 #[test]
 fn hidden_words_are_told_as_not_compared() {

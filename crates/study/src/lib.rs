@@ -29,5 +29,5 @@ pub use pairs::{
     paired_run, runs_left,
 };
 pub use repeats::repeats;
-pub use scale::{at_scale, next_scale, scale_law, scale_plan, scale_run};
+pub use scale::{at_scale, check_one_group, next_scale, scale_law, scale_plan, scale_run};
 pub use within::compare_within;

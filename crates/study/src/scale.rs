@@ -71,6 +71,42 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
     })
 }
 
+/// Refuses a group of clients that is not varied and whose messages count as well: the throughput is that of all groups, each as fast
+/// as it goes, so that no law of the varied ones could be told.
+///
+/// # Errors
+/// The first such group, with the remedy.
+pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem> {
+    let mut parts = key.split('.');
+    let varied = parts.by_ref().find(|it| *it == "load").and(parts.next());
+    let Some(varied) = varied.and_then(|it| it.parse::<usize>().ok()) else {
+        return Ok(());
+    };
+    let sends = key.contains("producer");
+    let mut others = experiment.load.iter().enumerate();
+    let other = others.find(|(group, load)| {
+        let counts = if sends {
+            load.has_producers()
+        } else {
+            load.has_consumers()
+        };
+        *group != varied && counts
+    });
+    let Some((other, _)) = other else {
+        return Ok(());
+    };
+    let does = if sends { "sends" } else { "receives" };
+    Err(Problem::new(
+        format!(
+            "--scale {key}: load.{other} {does} as well, and the throughput is that of all groups, so that it follows no law of load.{varied}"
+        ),
+        "",
+        format!(
+            "leave load.{other} out, or run it beside this from an experiment of its own, against the same broker"
+        ),
+    ))
+}
+
 /// The experiment with so many clients, each as fast as it goes.
 ///
 /// # Errors
@@ -264,5 +300,35 @@ mod tests {
         assert_eq!(scaled.load[0].producers, 7);
         assert!(scaled.load.iter().all(|it| it.rate.is_none()));
         assert!(at_scale(&experiment, "load.9.producers", 7).is_err());
+    }
+
+    #[test]
+    fn a_second_group_whose_messages_count_is_refused_with_the_remedy() {
+        let group = |producers: u32, consumers: u32| {
+            format!(
+                "[[load]]\ndestination = \"queue://q\"\nproducers = {producers}\nconsumers = {consumers}\n"
+            )
+        };
+        let told = |groups: &[(u32, u32)], key: &str| {
+            let text: String = groups
+                .iter()
+                .map(|(out, back)| group(*out, *back))
+                .collect();
+            let experiment = Experiment::from_toml(&text, "test").unwrap();
+            check_one_group(&experiment, key)
+                .err()
+                .map(|it| it.sentence())
+        };
+        assert_eq!(told(&[(1, 1)], "load.0.producers"), None);
+        // One group sends, and another one receives.
+        assert_eq!(told(&[(1, 0), (0, 1)], "load.0.total-producers"), None);
+        assert_eq!(told(&[(1, 0), (0, 1)], "load.1.consumers"), None);
+        let refused = told(&[(1, 1), (1, 1)], "load.0.producers").unwrap();
+        assert!(
+            refused.contains("load.1 sends as well") && refused.contains("leave load.1 out"),
+            "{refused}"
+        );
+        let refused = told(&[(1, 1), (1, 1)], "load.1.consumer-connections").unwrap();
+        assert!(refused.contains("load.0 receives as well"), "{refused}");
     }
 }

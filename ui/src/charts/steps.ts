@@ -16,6 +16,19 @@ export interface Pen {
   lineTo(x: number, y: number): void;
 }
 
+/**
+ * The times of values that were read at the end of each interval, as memory is: each holds from then until the next one was
+ * read, so that what falls at a moment is not drawn before it.
+ */
+export function held({ t, dt }: Times): Times {
+  const ends = t.map((at, i) => at + dt[i]!);
+  const until = (i: number): number => {
+    const next = t[i + 1];
+    return next !== undefined && next - ends[i]! <= dt[i]! * 0.5 ? ends[i + 1]! : ends[i]!;
+  };
+  return { t: ends, dt: ends.map((end, i) => until(i) - end) };
+}
+
 /** First and last index of every run of intervals that have a value and touch each other. */
 export function runs({ t, dt }: Times, values: Values): [number, number][] {
   const out: [number, number][] = [];

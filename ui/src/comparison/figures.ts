@@ -31,12 +31,19 @@ export function forest(row: FigureRow, scale: ChangeScale): HTMLElement {
   if (!isKnown(row)) return element;
   const margin = `margin ${signed(row.margin).slice(1)}`;
   element.append(mark('margin', ...band(-row.margin, row.margin)));
-  if (row.interval_says)
+  if (row.interval_says) {
     element.append(mark('interval', ...band(row.interval[0], row.interval[1])));
+    if (endsAtZero(row)) element.append(mark('bound', scale.place(0)));
+  }
   element.append(mark('effect', scale.place(row.change)));
   const known = isTested(row) ? `interval ${interval(row)}` : 'no interval: one run of a side';
   element.title = `${signed(row.change)}, ${known}; ${margin}`;
   return element;
+}
+
+/** Whether an interval ends at 0, as that of what is not proven does at least: without a stroke it looks cut by the axis. */
+export function endsAtZero({ interval }: { interval: readonly number[] }): boolean {
+  return interval.includes(0);
 }
 
 /** The ends of a change's interval, which is as strict as the decision; of too few runs it says nothing. */
@@ -79,6 +86,11 @@ function line(row: FigureRow, scale: ChangeScale): HTMLElement {
     cell('drawn', '', forest(row, scale)),
     cell('decided', 'decision', row.decided),
   );
+}
+
+/** What a stroke at the end of a bar means; nothing where there is none. */
+function stroke(rows: readonly FigureRow[]): string {
+  return rows.some((row) => row.interval_says && endsAtZero(row)) ? ' (a stroke: it ends at 0)' : '';
 }
 
 /** What "cannot tell: N for 1 %" means, for the line above a table; nothing where it is said of no figure. */
@@ -159,7 +171,7 @@ export function changes(view: ComparisonView): HTMLElement {
       h(
         'span',
         { class: 'hint' },
-        `${counted(view.figures.length, 'figure')}, decided together; bar: interval, as strict as the decision; band: the margin within which nothing matters` +
+        `${counted(view.figures.length, 'figure')}, decided together; bar: interval, as strict as the decision${stroke(view.figures)}; band: the margin within which nothing matters` +
           (scale.log ? `; the axis is logarithmic beyond ${beyond(scale)}` : '') +
           wouldTell(view.figures, view.paired),
       ),

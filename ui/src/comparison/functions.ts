@@ -3,6 +3,7 @@
 import { button, type Child, fill, h } from '../core/dom';
 import { counted, duration, shortened } from '../core/format';
 import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
+import { endsAtZero } from './figures';
 
 /** Rows that are shown at first, and with each further step. */
 const STEP = 20;
@@ -14,8 +15,9 @@ export function change(of: CostChange): number {
   return of.b - of.a;
 }
 
-/** A time with its sign: `+1.34 us`. */
+/** A time with its sign: `+1.34 us`; none at all is `0`. */
 export function signedTime(ns: number): string {
+  if (ns === 0) return '0';
   return `${ns < 0 ? '-' : '+'}${duration(Math.abs(ns))}`;
 }
 
@@ -54,6 +56,7 @@ function bar(of: CostChange, most: number): HTMLElement {
     span('size', 50, at(change(of))),
     // That of too few runs reaches from nothing to many times as much.
     of.visible === null ? null : span('interval', at(of.interval[0]), at(of.interval[1])),
+    of.visible !== null && endsAtZero(of) ? span('bound', 50, 50) : null,
   );
 }
 

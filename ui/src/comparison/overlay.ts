@@ -4,9 +4,9 @@ import uPlot from 'uplot';
 import { logTicks } from '../charts/heat';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { Panel, type PanelSpec, type Shared } from '../charts/panel';
-import { trace } from '../charts/steps';
+import { held, type Times, trace } from '../charts/steps';
 import { h, later, table, widthOf } from '../core/dom';
-import { bytesTick, duration, durationTick, significant, siTick } from '../core/format';
+import { bytesTick, duration, durationTick, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
 import type {
   ComparedCurve,
@@ -86,12 +86,13 @@ export function interval(curves: readonly Curve[]): readonly [Curve, Curve] | nu
 const UNITS: Partial<Record<QuantityUnit, { name: string; tick: (v: number) => string }>> = {
   per_second: { name: 'per second', tick: siTick },
   ns: { name: 'each second; log axis', tick: durationTick },
-  count: { name: 'cores', tick: siTick },
+  cores: { name: 'cores', tick: siTick },
   bytes: { name: 'resident', tick: bytesTick },
 };
 
-function text(value: number, unit: QuantityUnit): string {
-  return unit === 'count' ? `${significant(value)} cores` : valued(value, unit);
+/** Memory is read at the end of each second. */
+function timesOf(of: ComparedPanel): Times {
+  return of.unit === 'bytes' ? held(of) : of;
 }
 
 /** Lines of runs, below those of the means. */
@@ -105,7 +106,7 @@ function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
       ctx.strokeStyle = faint(side)(p);
       for (const line of of[side]) {
         const path = new Path2D();
-        trace(path, of, drawable(of, line), x, y);
+        trace(path, timesOf(of), drawable(of, line), x, y);
         ctx.stroke(path);
       }
     }
@@ -142,7 +143,7 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
       label: side.toUpperCase(),
       values: drawable(of, mean(of[side])),
       color: sideColor(side),
-      format: (value: number) => text(value, of.unit),
+      format: (value: number) => valued(value, of.unit),
       width: 2,
     })),
     tick: unit?.tick ?? siTick,
@@ -152,6 +153,7 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
       ticks: (u: uPlot) => logTicks(...log, Math.max(3, (u.over?.clientHeight ?? 130) / 24)),
     }),
     under: under(of),
+    times: timesOf(of),
   };
 }
 
@@ -165,7 +167,7 @@ function panelTable(of: ComparedPanel): HTMLElement {
     String(t),
     ...means.map((line) => {
       const value = line[i] ?? null;
-      return value === null ? '–' : text(value, of.unit);
+      return value === null ? '–' : valued(value, of.unit);
     }),
   ]);
   return h('div', { class: 'scroll' }, table(`${of.title}, mean of the runs`, columns, rows));

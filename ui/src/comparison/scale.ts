@@ -29,8 +29,9 @@ export interface ChangeScale {
 /** Changes beyond these are not told more exactly: an interval of two runs soon reaches from a millionth to a million times as much. */
 const TOLD = [-0.9995, 1000] as const;
 
-/** A change in per cent with its sign: `+1.20 %`, `-30.0 %`. */
+/** A change in per cent with its sign: `+1.20 %`, `-30.0 %`; none at all is `0 %`. */
 export function signed(change: number): string {
+  if (change === 0) return '0 %';
   if (change < TOLD[0]) return '< -99.9 %';
   if (change > TOLD[1]) return '> +100,000 %';
   const size = Math.abs(change * 100);

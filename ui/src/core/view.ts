@@ -1858,7 +1858,7 @@ weighted: boolean, };
 /**
  * What a figure counts.
  */
-export type QuantityUnit = "ns" | "per_second" | "share" | "count" | "bytes";
+export type QuantityUnit = "ns" | "per_second" | "share" | "count" | "bytes" | "cores";
 
 /**
  * A queue.

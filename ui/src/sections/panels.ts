@@ -3,6 +3,7 @@
 import type uPlot from 'uplot';
 import { bounds, cellAt, drawHeat, latencyTick, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
+import { held } from '../charts/steps';
 import { infoOf, type Slices, subject } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
 import type { Grid } from '../core/histograms';
@@ -156,7 +157,8 @@ function memory(run: RunView): PanelSpec | null {
     lines.push({ label: 'bellows', values: s.client_mb, color: (p) => p.delay, format: megabytes });
   }
   if (lines.length === 0) return null;
-  return { id: 'memory', title: 'memory', unit: 'resident, MB', height: 72, lines };
+  const unit = 'resident, MB';
+  return { id: 'memory', title: 'memory', unit, height: 72, lines, times: held(s) };
 }
 
 /** Messages in flight at the end of each interval, and what counts as such here. */
@@ -199,6 +201,7 @@ export function panels(
     title: scenarios.length > 0 ? 'messages in flight' : 'in flight',
     unit: level.unit,
     height: 64,
+    times: held(run.series),
     lines: [
       {
         label: level.unit.includes('received') ? 'not received' : 'not acknowledged',

@@ -13,6 +13,8 @@ export function valued(value: number, unit: QuantityUnit): string {
       return `${significant(value)}/s`;
     case 'share':
       return percent(value);
+    case 'cores':
+      return `${significant(value)} cores`;
     case 'bytes':
       return `${significant(value / 1e6)} MB`;
     case 'count':

@@ -5,7 +5,7 @@ use experiment::Experiment;
 use measure::counted;
 use report::console::{self, Shape};
 use session::{Error, Observer, RunOptions};
-use study::{at_scale, next_scale, scale_law, scale_run};
+use study::{at_scale, check_one_group, next_scale, scale_law, scale_run};
 
 use std::path::PathBuf;
 
@@ -26,6 +26,7 @@ pub(super) struct Scaling<'a> {
 /// Refuses numbers of clients that the experiment cannot have, before anything is started.
 pub(super) fn check(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experiment, Failure> {
     let mut first = None;
+    check_one_group(experiment, &scale.key).map_err(Failure::Usage)?;
     for clients in &scale.values {
         let scaled = at_scale(experiment, &scale.key, *clients).map_err(Error::from)?;
         scaled.validate().map_err(Error::from)?;

@@ -101,7 +101,11 @@ fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunO
         labels: archive::Labels::default(),
         command: Vec::new(),
         bellows_exe: BELLOWS.into(),
-        texts: session::Texts::default(),
+        texts: session::Texts {
+            verdict: report::text::verdict,
+            warning: report::text::warning,
+            options: report::text::options,
+        },
     };
     let control = load::Control::new();
     let outcome = session::run_on(broker, experiment, &options, &control, &mut NoObserver);
@@ -177,6 +181,115 @@ fn another_managed_broker_is_loaded_harmed_and_removed_like_the_first() {
     Box::new(toy).stop().expect("its end");
     assert!(!directory.exists() && !state.exists());
     assert!(!is_running(pid));
+}
+
+/// What the summary says of a run, as a terminal shows it.
+fn said(outcome: &RunOutcome) -> String {
+    let (record, shape) = (&outcome.record, report::console::Shape::default());
+    let summary = record.summary.as_ref().expect("a summary");
+    report::console::summary(&shape, record, summary, None, report::console::Style::PLAIN)
+}
+
+const FOR_GOOD: &str = r#"
+[phases]
+warmup = "300ms"
+measure = "3s"
+drain = "1s"
+
+[profile]
+events = []
+
+[[fault]]
+at = "500ms"
+kind = "kill"
+
+[[load]]
+destination = "queue://toy"
+rate = 500
+max-pending = 100
+recover = "5ms-10ms"
+"#;
+
+#[test]
+fn a_broker_that_is_killed_for_good_ends_the_run_in_words_and_not_as_an_error() {
+    let (parent, runs) = (folder(), folder());
+    let mut toy = Toy::start(parent.path()).expect("a toy");
+    let outcome = run_on(&mut toy, &experiment(FOR_GOOD), runs.path());
+    let summary = outcome.record.summary.as_ref().expect("a summary");
+    assert_eq!(outcome.record.state, archive::RunState::Complete);
+    assert!(summary.error.is_none() && summary.faults[0].for_good);
+    assert_eq!(summary.faults[0].back_s, None, "it was not started again");
+    let mut warnings = summary.warnings.iter();
+    let gone = warnings.find(|it| it.code == archive::WarningCode::BrokerGone);
+    let gone = gone.expect("connections are down");
+    assert_eq!(
+        (gone.tier, gone.word("fault")),
+        (archive::Tier::Caution, "kill")
+    );
+    let text = said(&outcome);
+    assert!(text.contains("broker stayed away, as asked for"), "{text}");
+    Box::new(toy).stop().expect("its end");
+}
+
+/// A cluster that loses its majority with a node: it stands still from then on.
+#[derive(Debug)]
+struct Minority(Toy);
+
+impl Broker for Minority {
+    fn identity(&self) -> &Identity {
+        self.0.identity()
+    }
+
+    fn endpoint(&self) -> &load::Endpoint {
+        self.0.endpoint()
+    }
+
+    fn processes(&self) -> Processes {
+        Processes {
+            further: vec![None],
+            ..self.0.processes()
+        }
+    }
+
+    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+        self.0.inject(match fault {
+            Fault::Kill => Fault::Pause,
+            other => other,
+        })
+    }
+
+    fn logs(&self, lines: usize) -> String {
+        self.0.logs(lines)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+        Box::new(self.0).stop()
+    }
+}
+
+#[test]
+fn a_cluster_that_never_confirms_after_a_fault_is_told_so_in_summary_and_verdict() {
+    let (parent, runs) = (folder(), folder());
+    let mut cluster = Minority(Toy::start(parent.path()).expect("a toy"));
+    let node = "kind = \"kill\"\nnode = 1";
+    let text = FOR_GOOD.replace("kind = \"kill\"", node);
+    let text = format!("[broker]\nkind = \"rabbitmq\"\nnodes = 2\n{text}");
+    let outcome = run_on(&mut cluster, &experiment(&text), runs.path());
+    let summary = outcome.record.summary.as_ref().expect("a summary");
+    let fault = &summary.faults[0];
+    assert!(
+        fault.watched && fault.first_confirm_s.is_none(),
+        "{fault:?}"
+    );
+    let text = said(&outcome);
+    assert!(text.contains("no confirm since"), "{text}");
+    let verdict = summary.verdict.as_ref().expect("a verdict");
+    assert!(
+        verdict.sentence.contains("this run's own kill of node 1"),
+        "{}",
+        verdict.sentence
+    );
+    Box::new(cluster).stop().expect("its end");
 }
 
 #[test]

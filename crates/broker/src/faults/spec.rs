@@ -15,8 +15,8 @@ pub struct FaultSpec<K> {
     pub at: Option<Length>,
     /// What is done.
     pub kind: K,
-    /// How long; a killed broker is started again then. Needed where the broker itself is hit; elsewhere absent: to the
-    /// end.
+    /// How long; a killed broker is started again then. Absent: to the end, for which a killed broker or node stays away;
+    /// `stop`, `partition`, `stall` and `block` need it.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub length: Option<Length>,
     /// Hit every n-th message (delivery, confirm, login).

@@ -85,6 +85,10 @@ impl Broker for Artemis {
         self.process.inject(fault)
     }
 
+    fn starter(&self, _node: usize) -> Option<u32> {
+        self.process.starter()
+    }
+
     fn follow_logs(&self) -> Vec<LogFollower> {
         vec![self.process.follow_log()]
     }

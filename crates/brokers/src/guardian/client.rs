@@ -86,7 +86,7 @@ impl Guardian {
         }
     }
 
-    /// Its process, which adopts what those that it guards abandon.
+    /// Its process, of which the broker and all that starts it descend, and which adopts what those abandon.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

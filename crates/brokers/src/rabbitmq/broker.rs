@@ -234,8 +234,12 @@ impl StartedNodes {
     ) -> Result<T, BrokerError> {
         let running = self.cluster.nodes().iter();
         let mut running = running.filter(|node| node.process().is_running());
-        let node = running.next().ok_or_else(no_node)?;
-        question(node)
+        let none = || BrokerError::Control {
+            asked_for: "its queues and bindings",
+            reason: "no node of it runs".into(),
+            timed_out: false,
+        };
+        question(running.next().ok_or_else(none)?)
     }
 }
 
@@ -294,6 +298,10 @@ impl Broker for StartedNodes {
         self.cluster.inject(node, fault)
     }
 
+    fn starter(&self, node: usize) -> Option<u32> {
+        self.cluster.nodes().get(node)?.process().starter()
+    }
+
     fn nodes(&self) -> Vec<Endpoint> {
         match self.endpoints.as_slice() {
             [_] => Vec::new(),
@@ -331,7 +339,7 @@ impl Broker for StartedNodes {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<ErlangProcess>, BrokerError> {
         // One that is away would be waited for in vain.
-        let running = (self.cluster.nodes().get(node)).filter(|node| node.pid() > 0);
+        let running = (self.cluster.nodes().get(node)).filter(|it| it.process().is_running());
         running.map_or_else(|| Ok(Vec::new()), |node| node.erlang_processes(cancelled))
     }
 

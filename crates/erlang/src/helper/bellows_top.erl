@@ -12,6 +12,8 @@
 %% Words of the heap of whoever reads: 100,000 processes take a twentieth of it.
 -define(MOST_WORDS, 33554432).
 -define(ALARM_MS, 1000).
+%% Processes below a supervisor that are looked at for a client's name.
+-define(MOST_BESIDE, 20).
 %% Characters of a name.
 -define(LONGEST, 200).
 
@@ -137,7 +139,8 @@ candidate(Pid, Reductions, Sort, {Count, Kept}) ->
                       messages -> Messages;
                       binaries -> binaries(Pid)
                   end,
-            {Count + 1, [{Key, Pid, Passed, Memory, Messages} | Kept]};
+            %% Of those that are equal the busiest come first.
+            {Count + 1, [{Key, Passed, Pid, Memory, Messages} | Kept]};
         _ -> {Count, Kept}
     end.
 
@@ -151,8 +154,8 @@ binaries(Pid) ->
     end.
 
 described(Best) ->
-    Quorum = quorum([Name || {_, Pid, _, _, _} <- Best, {registered_name, Name} <- [registered(Pid)]]),
-    Look = fun ({_, Pid, Passed, Memory, Messages}, Rows) ->
+    Quorum = quorum([Name || {_, _, Pid, _, _} <- Best, {registered_name, Name} <- [registered(Pid)]]),
+    Look = fun ({_, Passed, Pid, Memory, Messages}, Rows) ->
                Row = #{pid => list_to_binary(pid_to_list(Pid)), reductions => Passed, memory => Memory, messages => Messages,
                        binaries => binaries(Pid), doing => doing(Pid), flow => in_flow(Pid)},
                [maps:merge(role(Pid, Quorum), Row) | Rows]
@@ -170,7 +173,46 @@ role(Pid, Quorum) ->
         {_, Name} when is_map_key(Name, Quorum) -> named(<<"queue">>, queue_name(maps:get(Name, Quorum)));
         _ ->
             {Role, Name} = bellows_role:of_process(Pid),
-            named(Role, Name)
+            named(Role, of_client(Pid, Name))
+    end.
+
+%% Of a client that gave itself a name its connection has it. Its channels and other processes are called after its
+%% addresses alone, and get the name from the connection's row, which is found beside them in the node's tables.
+of_client(Pid, Name) ->
+    [Addresses | Number] = binary:split(Name, <<" (">>),
+    Given = case {binary:match(Addresses, <<" -> ">>), binary:match(Addresses, <<" - ">>)} of
+                {{_, _}, nomatch} -> given(Addresses, [Pid | beside(Pid)]);
+                _ -> <<>>
+            end,
+    case Given of
+        <<>> -> Name;
+        _ -> iolist_to_binary([Addresses, <<" - ">>, Given, [[<<" (">>, Rest] || Rest <- Number]])
+    end.
+
+given(_, []) -> <<>>;
+given(Addresses, [Pid | Pids]) ->
+    Connection = proplists:get_value(connection, row(channel_created, Pid), Pid),
+    Info = row(connection_created, Connection),
+    case {proplists:get_value(name, Info), proplists:get_value(user_provided_name, Info)} of
+        {Addresses, Given} when is_binary(Given) -> Given;
+        _ -> given(Addresses, Pids)
+    end.
+
+%% The first of those that a process has supervisors in common with: of a writer its channel, of a heartbeat its connection.
+beside(Pid) ->
+    Supervisors = case process_info(Pid, dictionary) of
+                      {dictionary, Noted} -> lists:sublist(proplists:get_value('$ancestors', Noted, []), 2);
+                      undefined -> []
+                  end,
+    lists:append([lists:sublist(Links, ?MOST_BESIDE) || Supervisor <- Supervisors, is_pid(Supervisor),
+                                                        node(Supervisor) =:= node(),
+                                                        {links, Links} <- [process_info(Supervisor, links)]]).
+
+row(Table, Key) ->
+    try ets:lookup(Table, Key) of
+        [{_, Info}] when is_list(Info) -> Info;
+        _ -> []
+    catch error:badarg -> []
     end.
 
 named(Role, Name) -> #{role => text(Role), name => text(Name)}.

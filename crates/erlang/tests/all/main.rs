@@ -14,4 +14,5 @@ mod path;
 mod secrets;
 mod silent;
 mod tls;
+mod top;
 mod tree;

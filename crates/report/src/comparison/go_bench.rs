@@ -164,7 +164,7 @@ fn unit(of: &ComparedFigure) -> String {
         QuantityUnit::Ns => "-ns",
         QuantityUnit::PerSecond => "/s",
         QuantityUnit::Bytes => "-B",
-        QuantityUnit::Share | QuantityUnit::Count => "",
+        QuantityUnit::Share | QuantityUnit::Count | QuantityUnit::Cores => "",
     };
     name + end
 }

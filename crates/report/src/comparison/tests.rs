@@ -25,6 +25,23 @@ fn figure(name: &str, unit: QuantityUnit, decision: Decision, change: f64) -> Co
     }
 }
 
+/// As an interval of what is not proven may, which then holds 0.
+#[test]
+fn an_interval_that_ends_at_nothing_says_so() {
+    let mut of = figure(
+        "sent rate",
+        QuantityUnit::PerSecond,
+        Decision::Undecided,
+        0.02,
+    );
+    of.interval = (0.0, 0.04);
+    let (_, interval) = crate::text::comparison::change_and_interval(&of);
+    assert_eq!(interval, "0 % to +4.00 %");
+    of.interval = (-0.000_001, 0.04);
+    let (_, interval) = crate::text::comparison::change_and_interval(&of);
+    assert_eq!(interval, "-0.00 % to +4.00 %");
+}
+
 fn compared() -> Comparison {
     let side = ComparedSide {
         logs: false,

@@ -169,7 +169,9 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
             parts.push(format!("{} hit", count(hits)));
         }
         // What happens at one moment takes the broker itself nowhere.
-        if fault.failed.is_none() && (fault.count.is_none() || fault.back_s.is_some()) {
+        if fault.for_good && fault.failed.is_none() {
+            parts.push(format!("{subject} stayed away, as asked for"));
+        } else if fault.failed.is_none() && (fault.count.is_none() || fault.back_s.is_some()) {
             // Where it was back when it was to be, that says nothing.
             let took_longer = |asked: &f64| fault.back_s.is_some_and(|it| it > asked * 1.1 + 0.1);
             let asked = fault.asked_s.filter(took_longer);
@@ -194,7 +196,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
             });
         }
         // The other nodes of a cluster may have none.
-        if watched && fault.failed.is_none() && is_alone {
+        if watched && fault.failed.is_none() && is_alone && !fault.for_good {
             parts.push(format!("backlog gone {}", after(fault.backlog_gone_s)));
         }
         let late = fault.late_s.map(|late| format!(", {late:.1} s late"));
@@ -258,6 +260,22 @@ mod tests {
         );
         assert_eq!(requested(None, false), None);
         assert!(requested(None, true).unwrap().starts_with("closed loop"));
+    }
+
+    #[test]
+    fn what_was_killed_for_good_is_not_told_as_late() {
+        let for_good = FaultOutcome {
+            kind: "kill".into(),
+            t: 8.0,
+            for_good: true,
+            ..FaultOutcome::default()
+        };
+        let alone = RunSummary {
+            faults: vec![for_good],
+            ..RunSummary::default()
+        };
+        let told = "kill at 8.0 s: broker stayed away, as asked for, no confirm since";
+        assert_eq!(faults(&alone).collect::<Vec<_>>(), [told]);
     }
 
     #[test]

@@ -112,11 +112,12 @@ fn with_article(number: &str) -> String {
     format!("{} {number}", if is_vowel { "an" } else { "a" })
 }
 
-/// What a figure counts: `lost messages`, `received rate`.
+/// What a figure counts: `lost messages`, `received rate`, `use of broker cores`.
 fn noun(of: &ComparedFigure) -> String {
-    match Quantity::is_harm(&of.name) {
-        true => format!("{} messages", of.name),
-        false => of.name.clone(),
+    match of.name.as_str() {
+        Quantity::CORES => format!("use of {}", of.name),
+        name if Quantity::is_harm(name) => format!("{name} messages"),
+        name => name.to_owned(),
     }
 }
 
@@ -624,6 +625,8 @@ pub(crate) fn signed(share: f64) -> String {
     match share {
         share if share < lowest => "< -99.9 %".to_owned(),
         share if share > highest => "> +100,000 %".to_owned(),
+        // Intervals of what is not proven may end there; a change that is rounded is none of it.
+        0.0 => "0 %".to_owned(),
         share if share < 0.0 => format!("-{}", points(-share)),
         share => format!("+{}", points(share)),
     }

@@ -121,6 +121,9 @@ pub(crate) fn time(ns: f64) -> String {
 }
 
 pub(crate) fn signed_time(ns: f64) -> String {
+    if ns == 0.0 {
+        return "0".to_owned();
+    }
     let sign = if ns < 0.0 { "-" } else { "+" };
     sign.to_owned() + &time(ns.abs())
 }

@@ -334,7 +334,22 @@ fn told(w: &Warning) -> (String, &'static str) {
                 _ => "look for a queue's limits and its leader, and into the broker's log",
             },
         ),
-        Finding::BrokerGone { connections, away } => (
+        Finding::BrokerGone {
+            connections,
+            away,
+            fault: Some(fault),
+        } => (
+            format!(
+                "{} down when the run ended{}, for its own {fault} was for good: rates hold the time since then, and \
+                 latencies what waited until the end",
+                was_or_were(*connections, "connection"),
+                away.as_ref().map_or_else(String::new, gone_away)
+            ),
+            "the ledger says what had been confirmed and was not received; with `for` the fault ends, and what was killed comes back",
+        ),
+        Finding::BrokerGone {
+            connections, away, ..
+        } => (
             format!(
                 "{} down when the run ended, and did not come back{}: rates are too low, and latencies hold what \
                  waited until then",

@@ -315,6 +315,15 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
         missed(1, 2, 1)
     );
     assert!(missed(0, 0, 2).starts_with("of 5 faults, 2 began up to 13.7 s after the time"));
+    let down = Finding::BrokerGone {
+        connections: 2,
+        away: None,
+        fault: Some("kill of node 1".to_owned()),
+    };
+    let told = note(down);
+    let begin =
+        "2 connections were down when the run ended, for its own kill of node 1 was for good: ";
+    assert!(told.starts_with(begin), "{told}");
     let gone = |nodes| note(Finding::NodeGone { nodes });
     assert!(gone(vec![1]).starts_with("node 1 of the cluster was not there any more"));
     assert!(gone(vec![0, 2]).starts_with("nodes 0, 2 of the cluster were not"));

@@ -292,6 +292,7 @@ fn faults(summary: &RunSummary) -> String {
         format!(" and back {} s later", seconds_digits(after))
     });
     match first.kind.as_str() {
+        "kill" if first.for_good => format!(" while {who} was killed for good at {at} s"),
         "kill" => format!(" while {who} was killed at {at} s{back}"),
         "stop" => format!(" while {who} was stopped at {at} s{back}"),
         "partition" => format!(" while {who} was cut off at {at} s{back}"),

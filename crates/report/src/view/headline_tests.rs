@@ -482,6 +482,9 @@ fn a_fault_is_told_with_its_time() {
         vec![fault("stop", None, None)],
         " while the broker was stopped at 20 s",
     );
+    let mut for_good = fault("kill", Some(2), None);
+    for_good.for_good = true;
+    begins(vec![for_good], " while node 2 was killed for good at 20 s");
     let mut back = fault("kill", Some(2), None);
     back.back_s = Some(31.4);
     begins(

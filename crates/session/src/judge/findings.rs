@@ -276,9 +276,17 @@ fn of_connections(e: &Facts) -> Option<Warning> {
     let (lost, down) = (e.ended.lost_connections, e.ended.down_connections);
     let away = longest(|| e.stalls().filter(|stall| stall.away));
     if down > 0 {
-        let connections = down;
-        let gone = Finding::BrokerGone { connections, away };
-        return Some(Warning::new(Tier::Invalid, gone));
+        // What the run itself took away for good is what it is about.
+        let tier = match e.ended.for_good {
+            Some(_) => Tier::Caution,
+            None => Tier::Invalid,
+        };
+        let gone = Finding::BrokerGone {
+            connections: down,
+            away,
+            fault: e.ended.for_good.clone(),
+        };
+        return Some(Warning::new(tier, gone));
     }
     let connections = lost;
     let lost = Finding::ConnectionsLost { connections, away };

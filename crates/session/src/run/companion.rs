@@ -61,7 +61,7 @@ pub(crate) struct Second {
 /// What a companion has collected since it was called last, in the order in which it is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    /// Nodes that are back as other processes.
+    /// Nodes that are other processes from now on: back, or about to start.
     pub(crate) returned: Vec<Returned>,
     /// Pages of which a request brought none.
     pub(crate) failed: Vec<String>,

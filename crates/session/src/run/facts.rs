@@ -4,7 +4,7 @@ use archive::{BrokerUse, ChurnFacts, Ended, Facts, Lacking, LoopUse, OwnFault, P
 use load::Silence;
 use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
 
-use super::faults::own_fault;
+use super::faults::{named, own_fault};
 use super::finish::per_second;
 use super::recording::{Recording, WholeSecond};
 use crate::judge::{LAG_NS, LAG_PART, stalls, trend};
@@ -91,6 +91,7 @@ impl Recording<'_> {
             .find(|span| span.phase == Phase::Measure);
         let counters = &self.measured.counters;
         let faults: Vec<OwnFault> = self.summary.faults.iter().filter_map(own_fault).collect();
+        let for_good = self.summary.faults.iter().find(|it| it.for_good);
         let deliveries_each = self.context.planned.deliveries_each;
         Ended {
             debug_build: cfg!(debug_assertions),
@@ -127,6 +128,7 @@ impl Recording<'_> {
                 |of| of.received,
             ),
             faults,
+            for_good: for_good.map(named),
             too_few: self.too_few(),
             churn: self.churn_facts(outcome),
         }

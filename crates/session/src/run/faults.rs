@@ -17,7 +17,7 @@ use super::recording::RunContext;
 use super::returned::{Reattach, Returned};
 use super::topology::BrokerState;
 use brokers::{Broker, Fault, PlayedFaults};
-use experiment::{FaultSpec, RunFault};
+use experiment::{FaultSpec, RunFault, is_for_good};
 
 /// What happened to the broker.
 #[derive(Debug)]
@@ -31,12 +31,16 @@ pub(crate) enum FaultEvent {
         late: Nanos,
         /// How long it is to last.
         asked: Option<Nanos>,
+        /// Whether what it killed is to stay away to the end.
+        for_good: bool,
     },
     /// The broker goes on, or is ready again; its process from now on.
     Back {
         at: Time,
         returned: Option<Returned>,
     },
+    /// A killed node starts again below this process: what it uses until it is back is its own.
+    Starts { node: usize, pid: u32 },
     /// What is confirmed first after the fault that began last is watched for from now on.
     Watched,
     /// A fault could not be done, or the broker did not come back from it.
@@ -111,6 +115,8 @@ pub(super) struct Player<'env> {
     tell: Sender<FaultEvent>,
     /// What the broker said of itself when sending had ended.
     state: Option<BrokerState>,
+    /// Whether the broker was killed for good, so that nobody asks it for anything.
+    is_gone: bool,
 }
 
 impl Player<'_> {
@@ -144,8 +150,10 @@ impl Player<'_> {
 
     /// Asks the broker for its objects while the load's clients are connected; they wait for it.
     fn ask(&mut self) {
-        let read = BrokerState::read(self.broker, self.beside.profiled, self.control);
-        self.state = Some(read);
+        if !self.is_gone {
+            let read = BrokerState::read(self.broker, self.beside.profiled, self.control);
+            self.state = Some(read);
+        }
         self.control.release();
     }
 
@@ -166,6 +174,7 @@ impl Player<'_> {
             self.control.release();
             // What could not be done to one node may be done to another.
             match self.begin_one(due, fault) {
+                Ok(_) if is_for_good(fault) => self.is_gone = !self.is_cluster(),
                 Ok(from) => {
                     if let Err(error) = self.end_one(from, fault) {
                         self.say_failed(fault, true, &error);
@@ -173,7 +182,7 @@ impl Player<'_> {
                 }
                 Err(error) => self.say_failed(fault, false, &error),
             }
-            if self.state.is_none() {
+            if self.state.is_none() && !self.is_gone {
                 self.control.hold();
             }
         }
@@ -195,6 +204,7 @@ impl Player<'_> {
             node: fault.node,
             late: from.since(due),
             asked: fault.length.map(|length| length.0),
+            for_good: is_for_good(fault),
         });
         // Other nodes go on, or do not where they are too few: nothing returns with this one that tells it.
         if self.is_cluster() {
@@ -215,6 +225,10 @@ impl Player<'_> {
             self.control.watch_return();
         }
         if let Some((_, last)) = injected {
+            let starter = self.broker.starter(node);
+            if let Some(pid) = starter.filter(|_| fault.kind == RunFault::Kill) {
+                self.say(FaultEvent::Starts { node, pid });
+            }
             self.broker.inject_at(node, last)?;
         }
         if !length.is_zero() {
@@ -320,6 +334,7 @@ impl Faults {
             moments,
             tell,
             state: None,
+            is_gone: false,
         };
         (faults, player)
     }
@@ -343,24 +358,7 @@ impl Faults {
     fn hear(&mut self, event: FaultEvent, collected: &mut Collected) {
         let t = |at: Time| at.since(self.origin).as_secs_f64();
         match event {
-            FaultEvent::Began {
-                at,
-                kind,
-                node,
-                late,
-                asked,
-            } => {
-                self.outcomes.push(FaultOutcome {
-                    kind: kind.name().to_owned(),
-                    node,
-                    t: t(at),
-                    late_s: (late >= LATE).then(|| late.as_secs_f64()),
-                    asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
-                    ..FaultOutcome::default()
-                });
-                self.away = injected(kind).map(|_| (at, label(kind, node)));
-                collected.events.push((at, label(kind, node)));
-            }
+            FaultEvent::Began { .. } => self.hear_begin(&event, collected),
             FaultEvent::Back { at, returned } => {
                 self.away = None;
                 let last = self.outcomes.last();
@@ -372,6 +370,12 @@ impl Faults {
                 let back = self.since_fault(last, at, &what, |fault| &mut fault.back_s);
                 collected.events.extend(back);
             }
+            FaultEvent::Starts { node, pid } => collected.returned.push(Returned {
+                node,
+                pid,
+                gone: 0.0,
+                profile: None,
+            }),
             FaultEvent::Watched => {
                 self.watched = self.outcomes.len().checked_sub(1);
                 let outcome = self.outcomes.last_mut();
@@ -404,6 +408,33 @@ impl Faults {
             FaultEvent::Played(Ok(played)) => self.played = played,
             FaultEvent::Played(Err(error)) => collected.notes.push(error.to_string()),
         }
+    }
+
+    fn hear_begin(&mut self, event: &FaultEvent, collected: &mut Collected) {
+        let FaultEvent::Began {
+            at,
+            kind,
+            node,
+            late,
+            asked,
+            for_good,
+        } = *event
+        else {
+            return;
+        };
+        self.outcomes.push(FaultOutcome {
+            kind: kind.name().to_owned(),
+            node,
+            t: at.since(self.origin).as_secs_f64(),
+            late_s: (late >= LATE).then(|| late.as_secs_f64()),
+            asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
+            for_good,
+            ..FaultOutcome::default()
+        });
+        let returns = injected(kind).filter(|_| !for_good);
+        self.away = returns.map(|_| (at, label(kind, node)));
+        let end = if for_good { " for good" } else { "" };
+        collected.events.push((at, label(kind, node) + end));
     }
 
     /// What did not take place as the experiment has it: faults that failed, that had not begun when the run ended, or that
@@ -545,9 +576,13 @@ impl Companion for Faults {
     }
 }
 
-/// Nodes of a cluster that are not there any more when the run ends.
-pub(super) fn node_gone(broker: &dyn Broker) -> Option<Warning> {
-    let nodes = broker.gone_nodes();
+/// Nodes of a cluster that are not there any more when the run ends, although no fault was to keep them away.
+pub(super) fn node_gone(broker: &dyn Broker, faults: &[FaultOutcome]) -> Option<Warning> {
+    let mut nodes = broker.gone_nodes();
+    nodes.retain(|node| {
+        let mut killed = faults.iter().filter(|it| it.for_good);
+        !killed.any(|it| it.node.unwrap_or(0) as usize == *node)
+    });
     (!nodes.is_empty()).then(|| Warning::new(Tier::Invalid, Finding::NodeGone { nodes }))
 }
 
@@ -556,6 +591,7 @@ pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
     let length = match (fault.back_s, fault.asked_s) {
         (Some(back), _) => back.max(fault.first_confirm_s.unwrap_or(0.0)),
         (None, Some(_)) => f64::INFINITY,
+        (None, None) if fault.for_good => f64::INFINITY,
         // It took place in a moment, or not at all.
         (None, None) => fault.failed.is_none().then_some(0.0)?,
     };
@@ -567,7 +603,7 @@ pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
 }
 
 /// A fault in words: `kill of node 1`.
-fn named(fault: &FaultOutcome) -> String {
+pub(super) fn named(fault: &FaultOutcome) -> String {
     match fault.node {
         Some(node) => format!("{} of node {node}", fault.kind),
         None => fault.kind.clone(),

@@ -15,6 +15,8 @@ struct Nodes {
 
 const SLOW: usize = 0;
 const GONE: usize = 2;
+/// The process below which the first node starts again.
+const STARTER: usize = 700;
 const RESTART: Duration = Duration::from_millis(300);
 
 impl Broker for Nodes {
@@ -46,6 +48,10 @@ impl Broker for Nodes {
             }
             _ => Ok(()),
         }
+    }
+
+    fn starter(&self, node: usize) -> Option<u32> {
+        u32::try_from(STARTER + node).ok()
     }
 
     fn gone_nodes(&self) -> Vec<usize> {
@@ -83,7 +89,7 @@ fn context() -> RunContext {
 /// What happened, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let told = told(faults).into_iter();
-    told.filter(|(_, event)| !matches!(event, FaultEvent::Watched))
+    told.filter(|(_, event)| !matches!(event, FaultEvent::Watched | FaultEvent::Starts { .. }))
         .collect()
 }
 
@@ -104,7 +110,7 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         FaultEvent::Began { at, .. }
         | FaultEvent::Back { at, .. }
         | FaultEvent::Failed { at, .. } => at.since(begin).0 / 1_000_000,
-        FaultEvent::Watched | FaultEvent::Played(_) => 0,
+        FaultEvent::Watched | FaultEvent::Starts { .. } | FaultEvent::Played(_) => 0,
     };
     let told = events.into_iter().map(|event| (ms(&event), event));
     told.collect()
@@ -158,6 +164,72 @@ fn a_fault_lasts_until_what_it_took_away_confirms_again() {
     assert_eq!(until(failed), None, "it did not begin");
 }
 
+/// What the start itself takes is a part of it, and no other program's.
+#[test]
+fn a_killed_node_is_followed_from_its_start_on() {
+    use FaultEvent::{Back, Began, Starts, Watched};
+    let kill = told(&[fault(RunFault::Kill, 1, 0, 20)]);
+    let events: Vec<&FaultEvent> = kill.iter().map(|(_, event)| event).collect();
+    assert!(
+        matches!(
+            events[..],
+            [Began { .. }, Watched, Starts { .. }, Back { .. }]
+        ),
+        "{events:?}"
+    );
+    let (mut broker, control) = (nodes(), load::Control::new());
+    let run = context();
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    let mut collected = Collected::default();
+    for (_, event) in kill.into_iter().take(3) {
+        faults.hear(event, &mut collected);
+    }
+    let followed = collected.returned.iter().map(|it| (it.node, it.pid));
+    assert_eq!(followed.collect::<Vec<_>>(), [(1, 701)]);
+    // One that only stood still is the process that it was.
+    let stop = told(&[fault(RunFault::Stop, 1, 0, 20)]);
+    assert!(!stop.iter().any(|(_, event)| matches!(event, Starts { .. })));
+}
+
+/// Nothing waits for it, and other nodes are hit at their time.
+#[test]
+fn a_node_that_is_killed_for_good_stays_away_to_the_end() {
+    let mut for_good = fault(RunFault::Kill, SLOW, 0, 20);
+    for_good.length = None;
+    let events = played(&[for_good, fault(RunFault::Stop, 1, 50, 100)]);
+    let [
+        (_, killed),
+        (began, FaultEvent::Began { .. }),
+        (_, FaultEvent::Back { .. }),
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert!(
+        matches!(
+            killed,
+            FaultEvent::Began {
+                for_good: true,
+                asked: None,
+                ..
+            }
+        ),
+        "{killed:?}"
+    );
+    assert!(*began < 300, "{events:?}");
+    let (mut broker, control) = (nodes(), load::Control::new());
+    let run = context();
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    let mut collected = Collected::default();
+    for (_, event) in events.into_iter().take(1) {
+        faults.hear(event, &mut collected);
+    }
+    assert_eq!(collected.events[0].1, "node 0 was killed for good");
+    let outcome = &faults.outcomes[0];
+    assert!(outcome.for_good && faults.away.is_none(), "{outcome:?}");
+    assert_eq!(own_fault(outcome).map(|it| it.until_s), Some(f64::INFINITY));
+}
+
 #[test]
 fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
     let faults = [
@@ -205,8 +277,20 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
 #[test]
 fn a_node_that_is_gone_is_told() {
     let broker = nodes();
-    let warning = node_gone(&broker).expect("a warning");
+    let warning = node_gone(&broker, &[]).expect("a warning");
     assert_eq!(warning.finding, Finding::NodeGone { nodes: vec![2] });
+    let kill = |node: usize, for_good| FaultOutcome {
+        node: u32::try_from(node).ok(),
+        for_good,
+        ..FaultOutcome::default()
+    };
+    for (fault, is_told) in [
+        (kill(GONE, true), false),
+        (kill(GONE, false), true),
+        (kill(SLOW, true), true),
+    ] {
+        assert_eq!(node_gone(&broker, &[fault]).is_some(), is_told);
+    }
 }
 
 #[test]

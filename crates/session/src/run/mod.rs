@@ -350,12 +350,13 @@ fn end_load(
         }
     });
     let processes = named.collect();
+    let gone = node_gone(broker, &recording.summary.faults);
     recording.tell_logged();
     Ok(recording.finish(Ending {
         outcome,
         topology,
         processes,
-        warnings: node_gone(broker).into_iter().collect(),
+        warnings: gone.into_iter().collect(),
     }))
 }
 

@@ -545,7 +545,11 @@ impl load::Sink for Recording<'_> {
             let values = self.usage.activity();
             self.observer.values(&values);
             if let Some(writer) = &mut self.writer {
-                writer.append_values(point.t, point.dt, values);
+                let (rates, levels): (Vec<_>, Vec<_>) =
+                    (values.into_iter()).partition(|(name, _)| name.unit.is_rate());
+                writer.append_values(point.t, point.dt, rates);
+                // What is as it is was read at the interval's end.
+                writer.append_values(point.t + point.dt, point.dt, levels);
             }
         }
         let second = Second {

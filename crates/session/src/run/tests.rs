@@ -36,6 +36,12 @@ impl UsageSource for Metered {
         self.0 += 1;
         reading
     }
+
+    fn activity(&mut self) -> Vec<(SeriesName, f64)> {
+        let units = [SeriesUnit::Cores, SeriesUnit::Bytes];
+        let name = |unit| SeriesName::new("broker", "of nodes", unit);
+        units.map(|unit| (name(unit), 1.0)).into()
+    }
 }
 
 /// Readings at these milliseconds: half a core of the broker but in the last two milliseconds, which are ours.
@@ -240,6 +246,14 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert!(codes.contains(&WarningCode::ConnectionBlocked));
     assert_eq!(summary.ledger.map(|ledger| ledger.lost), Some(2));
     assert!(codes.contains(&WarningCode::MessagesLost));
+    // What is as it is was read at the end of the second that rates are of.
+    let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
+    let first = |unit| {
+        let found = kept.iter().find(|it| it.name.unit == unit);
+        found.and_then(|it| it.points.first()).map(|it| it.t)
+    };
+    assert_eq!(first(SeriesUnit::Cores), Some(1.0));
+    assert_eq!(first(SeriesUnit::Bytes), Some(2.0));
     assert_eq!(
         heard.steps, [""; 0],
         "no step is announced that does not happen"
@@ -482,6 +496,7 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
     assert_eq!(codes.filter(|it| *it == WarningCode::Traced).count(), 2);
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
     let kept: Vec<(&str, usize)> = (kept.iter())
+        .filter(|it| it.name.name != "of nodes")
         .map(|it| (&*it.name.name, it.points.len()))
         .collect();
     assert_eq!(kept, [("one", 2), ("two", 2)]);

@@ -149,7 +149,7 @@ const SERIES: [(&str, QuantityUnit, Value); 4] = [
     ("sent rate", QuantityUnit::PerSecond, |p| {
         Some(per_second(p.counters.sent, p.dt))
     }),
-    ("broker CPU", QuantityUnit::Count, |p| {
+    ("broker CPU", QuantityUnit::Cores, |p| {
         p.broker.map(|used| used.cpu_cores)
     }),
     ("broker memory", QuantityUnit::Bytes, |p| {

@@ -1,7 +1,5 @@
 //! A window as text.
 
-use std::collections::BTreeMap;
-
 use erlang::top::{TopProcess, TopWindow};
 use measure::{Nanos, count, counted};
 use report::console::{GridColumn, Style, grid, named_grid, sentence, width};
@@ -64,12 +62,9 @@ const fn left_out(sort: ProcessOrder) -> &'static [usize] {
     }
 }
 
-/// The processes by role and name; those that have the same, with their identifier: its column may have no room. Of a
-/// client that gave itself a name its connection has it, and here its channels, too.
+/// The processes by role and name; those that have the same, with their identifier: its column may have no room.
 pub(super) fn titles(processes: &[TopProcess]) -> Vec<String> {
-    let names = processes.iter().map(|it| it.name.as_str());
-    let given: BTreeMap<&str, &str> = names.filter_map(|it| it.split_once(" - ")).collect();
-    let titles: Vec<String> = processes.iter().map(|it| title(it, &given)).collect();
+    let titles: Vec<String> = processes.iter().map(title).collect();
     let has_twin = |title: &str| titles.iter().filter(|it| *it == title).nth(1).is_some();
     let each = titles.iter().zip(processes);
     let each = each.map(|(title, process)| match has_twin(title) {
@@ -79,13 +74,9 @@ pub(super) fn titles(processes: &[TopProcess]) -> Vec<String> {
     each.collect()
 }
 
-/// The process by role and name, and whether it waits for credit; clients have these `given` names, by their addresses.
-fn title(process: &TopProcess, given: &BTreeMap<&str, &str>) -> String {
-    let name = process.name.as_str();
-    let (addresses, number) = name.split_at(name.rfind(" (").unwrap_or(name.len()));
-    let named = given.get(addresses);
-    let named = named.map(|it| format!("{addresses} - {it}{number}"));
-    let parts = [process.role.as_str(), named.as_deref().unwrap_or(name)];
+/// The process by role and name, and whether it waits for credit.
+fn title(process: &TopProcess) -> String {
+    let parts = [process.role.as_str(), process.name.as_str()];
     let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
     let flow = if process.flow { " (flow)" } else { "" };
     match parts.is_empty() {
@@ -239,19 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_has_the_name_of_its_client_and_what_has_no_name_of_its_own_its_identifier() {
+    fn what_has_no_name_of_its_own_has_its_identifier() {
         let mut processes = window().processes;
-        let client = "127.0.0.1:45678 -> 127.0.0.1:5672";
-        processes[0].name = format!("{client} - bellows producer 1 of queue://orders");
         let mut twins = processes[1].clone();
         (twins.role, twins.name) = ("heartbeat".into(), String::new());
         processes.extend([twins.clone(), twins]);
         processes[5].pid = "<1.2.3>".into();
         let titles = titles(&processes);
-        assert_eq!(
-            titles[2],
-            format!("channel {client} - bellows producer 1 of queue://orders (1)")
-        );
         assert_eq!(titles[1], "queue orders");
         assert_eq!(titles[5], "heartbeat <1.2.3>");
         assert_ne!(titles[4], titles[5]);

@@ -230,6 +230,7 @@ impl TopView {
                 ProcessOrder::Messages => process.messages,
                 ProcessOrder::Binaries => process.binaries,
             };
+            let key = |process: &TopProcess| (key(process), process.reductions_per_s as u64);
             last.processes
                 .sort_by_key(|process| std::cmp::Reverse(key(process)));
         }
