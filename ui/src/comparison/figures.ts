@@ -90,7 +90,9 @@ function line(row: FigureRow, scale: ChangeScale): HTMLElement {
 
 /** What a stroke at the end of a bar means; nothing where there is none. */
 function stroke(rows: readonly FigureRow[]): string {
-  return rows.some((row) => row.interval_says && endsAtZero(row)) ? ' (a stroke: it ends at 0)' : '';
+  return rows.some((row) => row.interval_says && endsAtZero(row))
+    ? ' (a stroke: it ends at 0)'
+    : '';
 }
 
 /** What "cannot tell: N for 1 %" means, for the line above a table; nothing where it is said of no figure. */
