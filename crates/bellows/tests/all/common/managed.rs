@@ -150,8 +150,11 @@ impl SharedNode {
     /// Gives the test a virtual host `/` with nothing in it, and no other one; and no other user.
     fn clear(&self) {
         let node = Node::connect(&self.erlang()).expect("a connection");
-        let value = node.evaluate(super::DEADLINE, CLEAR).expect("a value");
-        assert_eq!(as_atom(&value), Some("ok"), "{value:?}");
+        // RabbitMQ 4.0 fails where a queue ends by itself while its virtual host is deleted.
+        super::wait_for("a node with nothing in it", || {
+            let cleared = node.evaluate(super::DEADLINE, CLEAR);
+            cleared.is_ok_and(|it| as_atom(&it) == Some("ok"))
+        });
     }
 }
 
