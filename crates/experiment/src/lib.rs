@@ -475,8 +475,7 @@ impl Experiment {
         for url in &mut broker.further_urls {
             *url = redact::url(url);
         }
-        let blot = |secret: &Option<String>| secret.as_ref().map(|_| BLOT.to_owned());
-        broker.password = blot(&broker.password);
+        broker.password = broker.password.as_ref().map(|_| BLOT.to_owned());
         broker.advanced = broker.advanced.as_deref().map(redact::terms);
         for (name, value) in &mut broker.env {
             *value = redact::variable(name, value);
