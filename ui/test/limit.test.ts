@@ -74,7 +74,10 @@ test('the line goes through the medians of each rate, the lowest first', () => {
     [20, 6],
   ]);
   // What says nothing of the broker is a mark apart, also where a rate has nothing else.
-  const apart = [trial(20, 900), trial(30, 900)].map((it) => ({ ...it, outcome: 'unclear' as const }));
+  const apart = [trial(20, 900), trial(30, 900)].map((it) => ({
+    ...it,
+    outcome: 'unclear' as const,
+  }));
   expect(medians([...trials, ...apart], 'p99_ns')).toEqual([
     [10, 3],
     [20, 6],
