@@ -30,8 +30,14 @@ dist: ## Make a static binary in a tar file, and a Debian package of it, in targ
 	@scripts/setup dist
 	@scripts/dist
 
-ui: ## Build the report's page anew, into crates/report/assets
-	cd ui && npm ci --no-audit --no-fund && npm run build
+# What npm has installed last, and from what.
+PACKAGES := ui/node_modules/.package-lock.json
+
+$(PACKAGES): ui/package-lock.json
+	cd ui && npm ci --no-audit --no-fund
+
+ui: $(PACKAGES) ## Build the report's page anew, into crates/report/assets
+	cd ui && npm run build
 
 view: ## Renew the page's TypeScript types (ui/src/core/view.ts) from the Rust types
 	BELLOWS_RENEW_VIEW=1 cargo test --workspace --lib view::typescript
@@ -54,8 +60,8 @@ test: setup ## Run every test
 test-rust: ## Run the Rust tests; ARGS are options of `cargo nextest run`
 	scripts/test $(ARGS)
 
-test-ui:
-	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
+test-ui: $(PACKAGES)
+	cd ui && npm run check && npm test && npm run verify
 
 prove: ## What proves statistically and what is slow (an hour), into docs/examples/proven.md; PARTS are some parts alone
 	scripts/setup prove

@@ -40,14 +40,28 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   const zoomed = (page) =>
     page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get('zoom'));
 
+  // The first screen: two lines, four figures, rates and heat map.
   for (const state of STATES) {
-    test(`${state}: opens without an error or a request`, async () => {
+    test(`${state}: opens as a picture, without an error or a request`, async () => {
       const { page, done } = await open(state);
       assert.match(await page.locator('.headline').innerText(), /\.$/);
       assert.equal(await page.locator('#burn').count(), state === 'plain' ? 0 : 1);
       assert.equal(await page.locator('#latency').count(), state === 'record' ? 0 : 1);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.equal(wide, 1280);
+      const lines = await page
+        .locator('.headline')
+        .evaluate((e) =>
+          Math.round(e.offsetHeight / Number.parseFloat(getComputedStyle(e).lineHeight)),
+        );
+      assert.ok(lines <= 2, `${lines} lines`);
+      const tiles = await page.locator('#glance .tile').count();
+      assert.ok(tiles === 4 || (state === 'record' && tiles > 0), `${tiles} tiles`);
+      if (state !== 'record') {
+        const { y, height } = await page.locator('#panel-latency').boundingBox();
+        assert.ok(y + height <= 900, `the heat map ends at ${y + height}`);
+        assert.ok((await page.locator('#panel-rates').boundingBox()).y < y);
+      }
       await done();
     });
   }
@@ -69,26 +83,6 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       assert.equal(await seen, width);
     }
     await done();
-  });
-
-  test('the first screen is a picture: two lines, four figures, rates and heat map', async () => {
-    for (const state of STATES) {
-      const { page, done } = await open(state);
-      const lines = await page
-        .locator('.headline')
-        .evaluate((e) =>
-          Math.round(e.offsetHeight / Number.parseFloat(getComputedStyle(e).lineHeight)),
-        );
-      assert.ok(lines <= 2, `${state}: ${lines} lines`);
-      const tiles = await page.locator('#glance .tile').count();
-      assert.ok(tiles === 4 || (state === 'record' && tiles > 0), `${state}: ${tiles} tiles`);
-      if (state !== 'record') {
-        const { y, height } = await page.locator('#panel-latency').boundingBox();
-        assert.ok(y + height <= 900, `${state}: the heat map ends at ${y + height}`);
-        assert.ok((await page.locator('#panel-rates').boundingBox()).y < y);
-      }
-      await done();
-    }
   });
 
   test('the two warnings that matter most are open, the others behind their count', async () => {
@@ -1195,7 +1189,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     for (const name of Object.keys(budgets)) found[name] = Number.POSITIVE_INFINITY;
     const over = (factor) => Object.keys(budgets).filter((it) => found[it] >= budgets[it] * factor);
     for (let i = 0; i < 8 && over(1).length > 0; i++) {
-      const { page, done } = await open('million', fragment);
+      const { page, done } = await open('million', fragment, { alone: true });
       const times = { ...(await measure(page)), reference: await reference(page) };
       for (const [name, time] of Object.entries(times)) found[name] = Math.min(found[name], time);
       await done();

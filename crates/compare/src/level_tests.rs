@@ -11,7 +11,7 @@ const RULES: Rules = Rules {
     own_level: 0.05,
     margin: 0.009_950_330_853_168_083,
 };
-const EXPERIMENTS: u32 = 4_000;
+const EXPERIMENTS: u32 = 2_000;
 
 /// The logarithms of what the runs of an experiment reached, and their sides, where B is faster by `effect`.
 fn runs(draw: &mut Draw, order: &[Side], effect: f64) -> Vec<(Side, f64)> {

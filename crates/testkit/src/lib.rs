@@ -8,7 +8,7 @@ mod relay;
 mod scenes;
 
 pub use left::{NOTHING_LEFT, left_on_node};
-pub use process::{process_with_number, signal};
+pub use process::{java, process_with_number, signal};
 pub use proxy::Proxy;
 pub use random::Random;
 pub use relay::{Link, relay};

@@ -48,3 +48,14 @@ fn stands_still(pid: u32) -> bool {
             .is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
     })
 }
+
+/// A tool of the JDK that has little to do: with one compiler and one collector it takes half of the CPU time.
+#[must_use]
+pub fn java(tool: &str) -> Command {
+    let mut command = Command::new(tool);
+    command.env(
+        "JAVA_TOOL_OPTIONS",
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    );
+    command
+}

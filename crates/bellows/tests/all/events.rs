@@ -28,7 +28,7 @@ fn a_broker_is_sampled_by_several_events_at_once() {
     let experiment = format!(
         "name = \"events\"\n{broker}[phases]\nwarmup = \"1s\"\n\
          measure = \"4s\"\n[profile]\nevents = [\"cpu\", \"off-cpu\", \"page-faults\", \"no:such_event\"]\n\
-         [[load]]\ndestination = \"queue://orders\"\nmax-pending = 1000\n"
+         [[load]]\ndestination = \"queue://orders\"\nrate = 3000\nmax-pending = 1000\n"
     );
     fs::write(dir.path().join("events.toml"), experiment).expect("write");
     let ended = common::start(common::bellows(dir.path(), &["run", "events.toml"])).end();
@@ -142,8 +142,7 @@ fn a_node_without_perf_support_has_names_and_whole_stacks() {
     };
     let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
     let (pid, url) = (node.pid().to_string(), node.url());
-    let load =
-        "producer queue://q --queue-type stream --max-pending 500 --duration 7 --quiet --url";
+    let load = "producer queue://q --queue-type stream --rate 8000 --max-pending 500 --duration 7 --quiet --url";
     let load: Vec<&str> = load.split(' ').chain([url.as_str()]).collect();
     let load = common::start(common::bellows(dir.path(), &load));
     let arguments = ["record", "--pid", &pid, "--duration", "4", "--quiet"];

@@ -60,8 +60,12 @@ fn assert_hidden(password: &str, dir: &Path, ended: &Ended, line: &[String]) {
 
 #[test]
 fn no_command_repeats_a_password_that_it_cannot_use() {
-    for password in passwords() {
-        for written in [password.clone(), encoded(&password)] {
+    let all = passwords();
+    for password in &all {
+        // Behind percent signs all characters look alike: one password has them all.
+        let is_last = all.last() == Some(password);
+        let behind = is_last.then(|| encoded(password));
+        for written in [password.clone()].into_iter().chain(behind) {
             let url = format!("amqp://me:{written}@127.0.0.1:1/v");
             let dir = folder();
             let file = format!(
@@ -112,7 +116,7 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
                 let ended = run(dir.path(), line);
                 assert_ne!(ended.code(), Some(0), "{line:?}");
                 let line: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
-                assert_hidden(&password, dir.path(), &ended, &line);
+                assert_hidden(password, dir.path(), &ended, &line);
             }
             let mut client = bellows(
                 dir.path(),
@@ -126,10 +130,10 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
                     "amqp://h",
                 ],
             );
-            client.env("BELLOWS_OAUTH2_CLIENT_SECRET", &password);
+            client.env("BELLOWS_OAUTH2_CLIENT_SECRET", password);
             let ended = start(client).end();
             assert_ne!(ended.code(), Some(0));
-            assert_hidden(&password, dir.path(), &ended, &[oauth2]);
+            assert_hidden(password, dir.path(), &ended, &[oauth2]);
         }
     }
 }
@@ -160,11 +164,13 @@ fn no_file_of_a_run_holds_a_secret() {
             "guest",
             "--consumer-url",
             &consumers,
+            "--rate",
+            "100",
             "--duration",
             "1",
             "--quiet",
         ],
-        &["perf-test", "-h", &url, "-z", "1", "-u", "y"],
+        &["perf-test", "-h", &url, "-z", "1", "-u", "y", "-r", "100"],
         &[
             "artemis",
             "perf",
@@ -172,6 +178,8 @@ fn no_file_of_a_run_holds_a_secret() {
             "--url",
             &url,
             "--password=guest",
+            "--rate",
+            "100",
             "--duration",
             "1",
         ],
@@ -211,6 +219,8 @@ fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
         "queue://x",
         "--url",
         &broker.url,
+        "--rate",
+        "100",
         "--duration",
         "1",
         "--quiet",

@@ -5,7 +5,6 @@ use crate::common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use common::{folder, run};
 use serde_json::Value;
@@ -24,7 +23,7 @@ public class Busy {
     static void light() { spin(25); }
     public static void main(String[] arguments) throws Exception {
         Thread worker = new Thread(() -> {
-            for (int i = 0; i < 40; i++) { heavy(); light(); }
+            for (int i = 0; i < 30; i++) { heavy(); light(); }
         }, "worker <1>");
         worker.start();
         worker.join();
@@ -36,7 +35,7 @@ public class Busy {
 fn recorded(dir: &Path) -> bool {
     fs::write(dir.join("Busy.java"), BUSY).expect("a source");
     let ran = |program: &str, arguments: &[&str]| {
-        let ended = Command::new(program)
+        let ended = testkit::java(program)
             .args(arguments)
             .current_dir(dir)
             .output();
@@ -53,9 +52,9 @@ fn recorded(dir: &Path) -> bool {
 }
 
 /// Stacks as the JDK prints them, root first, and how often each was taken.
-fn printed(dir: &Path) -> BTreeMap<String, u64> {
+fn printed(samples: &[Value]) -> BTreeMap<String, u64> {
     let mut stacks = BTreeMap::new();
-    for event in printed_samples(dir) {
+    for event in samples {
         let values = &event["values"];
         let mut stack = vec![
             values["sampledThread"]["javaName"]
@@ -94,9 +93,9 @@ fn printed(dir: &Path) -> BTreeMap<String, u64> {
 }
 
 /// The lines of the program's own methods, as the JDK prints them, and how often each was running.
-fn printed_lines(dir: &Path) -> BTreeMap<String, u64> {
+fn printed_lines(samples: &[Value]) -> BTreeMap<String, u64> {
     let mut lines = BTreeMap::new();
-    for event in printed_samples(dir) {
+    for event in samples {
         let leaf = &event["values"]["stackTrace"]["frames"][0];
         let method = &leaf["method"];
         if method["type"]["name"] == "Busy" {
@@ -119,7 +118,7 @@ fn printed_samples(dir: &Path) -> Vec<Value> {
         "jdk.ExecutionSample",
         "busy.jfr",
     ];
-    let printed = Command::new("jfr")
+    let printed = testkit::java("jfr")
         .args(arguments)
         .current_dir(dir)
         .output()
@@ -147,7 +146,8 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
             let (stack, count) = line.rsplit_once(' ').expect("a count");
             (stack.to_owned(), count.parse().expect("a number"))
         });
-    assert_eq!(ours.collect::<BTreeMap<String, u64>>(), printed(dir));
+    let samples = printed_samples(dir);
+    assert_eq!(ours.collect::<BTreeMap<String, u64>>(), printed(&samples));
 
     let json = run(dir, &["top", "busy.jfr", "--json", "--limit", "1000"]);
     let rows: Value = serde_json::from_str(&json.stdout).expect("JSON");
@@ -166,8 +166,8 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
         let samples = row["samples"].as_u64().expect("a count");
         (name.starts_with("Busy.") && samples > 0).then(|| (name.to_owned(), samples))
     });
-    assert_eq!(own.collect::<BTreeMap<_, _>>(), printed_lines(dir));
-    // Some 200 samples: within three standard errors of three quarters.
+    assert_eq!(own.collect::<BTreeMap<_, _>>(), printed_lines(&samples));
+    // Some 150 samples: within three standard errors of three quarters.
     let share = total("Busy.heavy") / (total("Busy.heavy") + total("Busy.light"));
     assert!((0.65..0.85).contains(&share), "{share}");
     // Times begin with the recording.

@@ -491,7 +491,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
             "--pid",
             &pid,
             "--duration",
-            "2",
+            "1",
             "--json",
             "--quiet",
         ];

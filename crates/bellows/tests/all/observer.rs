@@ -120,6 +120,8 @@ fn each_event_is_a_row_of_a_table() {
         "--json",
         "--set",
         "phases.measure=3s",
+        "--set",
+        "load.0.rate=3000",
     ];
     let ended = run(dir.path(), &observed(&more));
     ended.assert_ok();

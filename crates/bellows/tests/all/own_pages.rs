@@ -3,9 +3,7 @@
 use crate::common;
 
 use std::path::Path;
-use std::time::Duration;
 
-use common::pages::page_after;
 use common::{folder, run};
 use serde_json::Value;
 
@@ -84,27 +82,24 @@ fn the_brokers_log_is_shown(stderr: &str) {
     }
 }
 
-/// A page of the broker's own metrics beside one that another process serves.
-#[test]
-fn the_brokers_own_page_is_scraped_wherever_it_is_and_anothers_is_told() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let dir = folder();
-    let other = page_after(Duration::ZERO);
-    let text = format!(
-        "name = \"scraped\"\n[broker]\nkind = \"rabbitmq\"\n[profile]\nevents = []\n\
-         [phases]\nwarmup = \"0s\"\nmeasure = \"4s\"\ndrain = \"2s\"\n\
-         [[load]]\ndestination = \"queue://orders\"\nrate = 100\n\
-         [[scrape]]\nurl = \"/metrics/per-object\"\nevery = \"1s\"\nselect = [\"sum(rabbitmq_queue_messages)\"]\n\
+/// A page of the broker's own metrics beside one that this process serves at `other`.
+pub(crate) fn scrapes(other: &str) -> String {
+    format!(
+        "[[scrape]]\nurl = \"/metrics/per-object\"\nevery = \"1s\"\nselect = [\"sum(rabbitmq_queue_messages)\"]\n\
          [[scrape]]\nname = \"other\"\nurl = \"{other}\"\nevery = \"1s\"\n"
-    );
-    std::fs::write(dir.path().join("scraped.toml"), text).expect("a file");
-    let ran = run(dir.path(), &["run", "scraped.toml", "--json", "--verbose"]);
-    ran.assert_ok();
-    the_brokers_log_is_shown(&ran.stderr);
-    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    let scrapes = summary["scrapes"].as_array().expect("scrapes");
+    )
+}
+
+/// What a run with [`scrapes`] and `--verbose` has left, and said.
+pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(
+    dir: &Path,
+    run_dir: &Path,
+    stderr: &str,
+) {
+    the_brokers_log_is_shown(stderr);
+    let record = std::fs::read_to_string(run_dir.join("run.json")).expect("a record");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    let scrapes = record["summary"]["scrapes"].as_array().expect("scrapes");
     let is_of_broker = |name: &str| {
         let page = scrapes.iter().find(|it| it["name"] == name);
         let page = page.unwrap_or_else(|| panic!("no {name}: {scrapes:#?}"));
@@ -113,28 +108,24 @@ fn the_brokers_own_page_is_scraped_wherever_it_is_and_anothers_is_told() {
     };
     assert!(is_of_broker("/metrics/per-object") && !is_of_broker("other"));
     let told = format!("page other is served by process {} ", std::process::id());
-    assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    assert!(stderr.contains(&told), "{stderr}");
     // The run says which page that was, and its report can be given to others, who do not hear what else runs here.
-    let run_dir = Path::new(summary["run_dir"].as_str().expect("a folder"));
-    let record = std::fs::read_to_string(run_dir.join("run.json")).expect("a record");
-    let record: Value = serde_json::from_str(&record).expect("JSON");
     assert_eq!(
         record["experiment"]["scrape"][0]["url"],
         "/metrics/per-object"
     );
     let report = run_dir.display().to_string();
-    run(
-        dir.path(),
-        &["report", &report, "--redact", "-o", "red.html"],
-    )
-    .assert_ok();
-    let (page, _) = common::page_parts(&dir.path().join("red.html"));
+    run(dir, &["report", &report, "--redact", "-o", "red.html"]).assert_ok();
+    let (page, _) = common::page_parts(&dir.join("red.html"));
     assert!(page.to_string().contains("is served by process"));
-    assert!(!page.to_string().contains("own_pages"), "{page:#}");
+    assert!(
+        !page.to_string().contains("looks_into_a_runs_node"),
+        "{page:#}"
+    );
     // Where there is no such page, nothing is started.
     let wrong = "[broker]\nkind = \"embedded\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n[[scrape]]\nurl = \"/metrics\"\n";
-    std::fs::write(dir.path().join("wrong.toml"), wrong).expect("a file");
-    run(dir.path(), &["run", "wrong.toml"]).assert_error(2, &["scrape.0.url", "is a path"]);
+    std::fs::write(dir.join("wrong.toml"), wrong).expect("a file");
+    run(dir, &["run", "wrong.toml"]).assert_error(2, &["scrape.0.url", "is a path"]);
 }
 
 #[test]

@@ -395,10 +395,10 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
     let dir = folder();
     let node = managed::shared_node();
     let publish = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
-                   --flag persistent --producers 1 --confirm 2000 --consumers 0 --time 3";
+                   --flag persistent --producers 1 --confirm 2000 --consumers 0 --time 1";
     let consume = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
                    --flag persistent --producers 0 --consumers 4 --qos 10000 \
-                   --multi-ack-every 1000 -consumer-args x-stream-offset=first --time 3";
+                   --multi-ack-every 1000 -consumer-args x-stream-offset=first --time 2";
     let mut counts = Vec::new();
     for (line, total) in [(publish, "sent"), (consume, "received")] {
         let mut args = vec!["perf-test"];

@@ -2,6 +2,7 @@
 
 use crate::common;
 use crate::common::managed::{self, SharedNode};
+use crate::work;
 
 use std::fs;
 use std::thread;
@@ -40,12 +41,14 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
             "--persistent",
             "--max-pending",
             "500",
+            "--rate",
+            "2000",
             "--message-size",
             "12",
             "--warmup",
             "500ms",
             "--duration",
-            "2",
+            "1",
         ];
         let ended = client(dir.path(), &node.url(), &args).end();
         ended.assert_ok();
@@ -93,7 +96,8 @@ fn a_node_is_recorded_by_its_name() {
     let full = words[flag + 1].to_string();
     let (short, _) = full.split_once('@').expect("a host");
     for name in [full.as_str(), short] {
-        let load = client(dir.path(), &node.url(), &["--duration", "4"]);
+        let load = ["--rate", "1000", "--duration", "4"];
+        let load = client(dir.path(), &node.url(), &load);
         let arguments = [
             "record",
             "--name",
@@ -309,7 +313,7 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     for text in files
         .map(|file| fs::read(file.path()).expect("file"))
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .chain([ended.stdout, ended.stderr])
+        .chain([ended.stdout.clone(), ended.stderr.clone()])
     {
         assert!(
             !text.contains("s3cret") && !text.contains("guest:guest"),
@@ -340,6 +344,7 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(record["topology"]["queues"][0]["type"], "stream");
+    work::what_is_known_of_stacks_is_told(dir.path(), &ended, folder, &record);
 }
 
 #[test]
@@ -429,7 +434,7 @@ fn a_crash_loses_no_confirmed_message_of_a_quorum_queue_or_a_stream() {
 destination = "queue://crash-{kind}"
 queue-type = "{kind}"
 persistent = true
-rate = 800
+rate = 200
 max-pending = 200
 message-size = 100
 ack = 20

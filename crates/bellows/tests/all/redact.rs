@@ -6,7 +6,7 @@ use crate::common;
 use std::fs;
 use std::path::Path;
 
-use common::{folder, page_parts, run};
+use common::{folder, managed, page_parts, run};
 
 /// Names that nobody else has.
 const TELLING: [&str; 13] = [
@@ -25,9 +25,9 @@ const TELLING: [&str; 13] = [
     "sesame",
 ];
 
-fn experiment(dir: &Path, kind: &str, probes: &str) {
+fn experiment(dir: &Path, broker: &str, probes: &str) {
     let text = format!(
-        "name = \"payroll-merger\"\ndescription = \"Does the cluster of Initech hold?\"\n[broker]\nkind = \"{kind}\"\n\
+        "name = \"payroll-merger\"\ndescription = \"Does the cluster of Initech hold?\"\n{broker}\
          [phases]\nwarmup = \"200ms\"\nmeasure = \"2s\"\ndrain = \"3s\"\n\
          [[load]]\ndestination = \"queue://secret-orders\"\nnum-destinations = 2\nrouting-key = \"hidden.key\"\nrate = 500\n\
          headers = {{ \"x-tenant\" = \"bluewhale\", moonshot = \"sesame\" }}\n\
@@ -51,11 +51,14 @@ fn assert_none(path: &Path) -> serde_json::Value {
 
 #[test]
 fn no_name_of_a_run_over_rabbitmq_remains() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
     let dir = folder();
     let dir = dir.path();
     let probes = "[[probe]]\nname = \"orders-api\"\nurl = \"/api/queues/%2F/secret-orders0\"\nevery = \"500ms\"\n\
                   [[scrape]]\nurl = \"http://localhost:1/metrics\"\nname = \"stealth-scrape\"\nevery = \"1s\"\n";
-    experiment(dir, "rabbitmq", probes);
+    experiment(dir, &managed::shared_node().broker(), probes);
     let line = [
         "run",
         "payroll-merger.toml",
@@ -107,7 +110,7 @@ fn no_name_of_a_run_over_rabbitmq_remains() {
 fn no_name_remains_in_a_run_or_a_comparison_of_the_embedded_broker() {
     let dir = folder();
     let dir = dir.path();
-    experiment(dir, "embedded", "");
+    experiment(dir, "[broker]\nkind = \"embedded\"\n", "");
     run(
         dir,
         &[

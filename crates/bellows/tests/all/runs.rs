@@ -491,7 +491,7 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let script = format!(
-        "'{}' client --url {} --duration 60 2>err | head -n 3; echo ${{PIPESTATUS[0]}}",
+        "'{}' client --url {} --rate 500 --duration 60 2>err | head -n 3; echo ${{PIPESTATUS[0]}}",
         env!("CARGO_BIN_EXE_bellows"),
         broker.url
     );

@@ -22,7 +22,8 @@ fn node() -> RabbitMq {
 
 fn client(dir: &Path, url: &str, args: &[&str]) -> common::Ended {
     let mut all = vec!["client", "queue://secured", "--url", url, "--duration", "1"];
-    all.extend_from_slice(&["--max-pending", "100", "--json", "--no-archive"]);
+    all.extend_from_slice(&["--rate", "300", "--max-pending", "100", "--json"]);
+    all.push("--no-archive");
     all.extend_from_slice(args);
     common::start(common::bellows(dir, &all)).end()
 }

@@ -152,12 +152,17 @@ fn an_alarm_is_the_brokers() {
     let _machine = machine();
     let dir = folder();
     let broker = Broker::with(dir.path(), &["--memory-limit", "1MB"]);
+    // Whoever is blocked does not get rid of what it has, however long it is given.
+    let text = format!(
+        "[broker]\nkind = \"attach\"\nurl = \"{}\"\n[phases]\nwarmup = \"300ms\"\nmeasure = \"1s\"\n\
+         drain = \"500ms\"\n[profile]\nevents = []\n[[load]]\ndestination = \"queue://verdict\"\nconsumers = 0\n\
+         confirm = false\nmessage-size = 1024\narguments = {{ x-max-length = 1000000 }}\n",
+        broker.url
+    );
+    std::fs::write(dir.path().join("alarm.toml"), text).expect("an experiment");
     expect("broker", &["connection.blocked"], 0.0, || {
-        produce(
-            dir.path(),
-            &broker.url,
-            "--no-confirm --message-size 1024 --queue-args x-max-length=1000000",
-        )
+        let args = ["run", "alarm.toml", "--json", "--quiet"];
+        verdict(bellows(dir.path(), &args), dir.path())
     });
 }
 

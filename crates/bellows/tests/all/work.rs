@@ -228,23 +228,17 @@ fn rows_say_no_more_than_the_file_does() {
 }
 
 /// Publishing through an exchange: RabbitMQ 3.10 compiles a match specification for each message, later releases do not.
-#[test]
-fn what_is_known_of_a_brokers_stacks_is_told_by_their_shares() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let dir = common::folder();
-    let short = ["--set", "phases.warmup=1s", "--set", "phases.measure=4s"];
-    let args = [&["run", "stream-publish"][..], &short].concat();
-    let ended = common::start(common::bellows(dir.path(), &args)).end();
-    ended.assert_ok();
-    let report = dir.path().join(ended.report());
-    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+/// Of the run that has ended so, in this folder of `dir`.
+pub(crate) fn what_is_known_of_stacks_is_told(
+    dir: &Path,
+    ended: &common::Ended,
+    folder: &Path,
+    record: &Value,
+) {
     let Some(summary) = record["summary"]["profiles"].get(0) else {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     };
-    let profile = Profile::open(report.parent().expect("a folder")).expect("a profile");
+    let profile = Profile::open(folder).expect("a profile");
     let known = profile.known_patterns();
     let told = summary["known_patterns"].as_array();
     assert_eq!(told.map_or(0, Vec::len), known.len());
@@ -265,7 +259,7 @@ fn what_is_known_of_a_brokers_stacks_is_told_by_their_shares() {
         let found = known.iter().find(|it| it.pattern == pattern);
         assert_eq!(found.is_some(), share >= least, "{pattern}: {share}");
     }
-    let top = common::start(common::bellows(dir.path(), &["top", "last"])).end();
+    let top = common::run(dir, &["top", "last"]);
     top.assert_ok();
     for pattern in &known {
         for text in [&ended.stdout, &top.stdout] {

@@ -207,7 +207,7 @@ fn plan(groups: Vec<Group>) -> Plan {
         groups,
         phases: Phases {
             warmup: Nanos::from_millis(500),
-            measure: Some(Nanos::from_millis(1_500)),
+            measure: Some(Nanos::from_millis(1_100)),
             ..Phases::default()
         },
         ..Plan::default()

@@ -85,7 +85,7 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
         let mut group = group(broker.local_addr(), destination);
         group.producers.sizes = size.into();
         group.consumers.ack = ack;
-        let (outcome, kept) = run(&broker, &plan(group, 100, 200));
+        let (outcome, kept) = run(&broker, &plan(group, 20, 60));
         let totals = outcome.totals;
         assert!(totals.sent > 100, "{destination}: {totals:?}");
         assert_eq!(totals.completed, totals.sent, "{destination}");
@@ -107,10 +107,9 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
 #[test]
 fn intervals_are_cut_where_phases_meet() {
     let broker = in_memory();
-    let (outcome, kept) = run(
-        &broker,
-        &plan(group(broker.local_addr(), "queue://cut"), 300, 1_200),
-    );
+    let mut group = group(broker.local_addr(), "queue://cut");
+    group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
+    let (outcome, kept) = run(&broker, &plan(group, 300, 1_200));
     let measured = outcome
         .phases
         .iter()

@@ -48,8 +48,8 @@ fn run(group: Group, threads: usize) -> Outcome {
         threads,
         run_id: 77,
         phases: Phases {
-            warmup: Nanos::from_millis(200),
-            measure: Some(Nanos::from_millis(800)),
+            warmup: Nanos::from_millis(100),
+            measure: Some(Nanos::from_millis(400)),
             ..Phases::default()
         },
         ..Plan::default()

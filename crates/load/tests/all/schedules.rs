@@ -187,6 +187,7 @@ fn sizes_change_while_a_load_runs() {
     };
     let plan = plan(&broker, 1_000, |group| {
         group.producers.max_pending = 20;
+        group.producers.arrivals = Rate::per_second(400.0).expect("a rate").into();
         group.producers.start_delay = Some(StartDelay {
             spread: Nanos::from_millis(100),
             ..StartDelay::default()

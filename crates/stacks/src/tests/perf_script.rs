@@ -259,6 +259,7 @@ fn hostile_text_is_refused_or_read_within_bounds() {
         read.notes
     );
     // A stack counts once, however much of it is left out, and what has no root is not complete.
+    let deep = [head.as_slice(), &b" 1 function (/bin/a)\n".repeat(10_100)].concat();
     let two = [deep.as_slice(), b"\n", &deep].concat();
     let read = open("x.txt", &two).unwrap();
     assert_eq!(

@@ -12,15 +12,21 @@ import org.HdrHistogram.HistogramIterationValue;
 import org.HdrHistogram.HistogramLogReader;
 import org.HdrHistogram.HistogramLogWriter;
 
-/** `write DIR SEED FACTOR` writes logs in every encoding; `read FILE TAG` prints the percentiles that Java finds in one. */
+/**
+ * `write DIR SEED FACTOR …` writes logs in every encoding into each folder; `read FILE TAG …` prints the percentiles
+ * that Java finds in each.
+ */
 public class Logs {
     static final long BEGIN = 1_700_000_000_000L;
 
     public static void main(String[] arguments) throws Exception {
-        if (arguments[0].equals("read")) {
-            read(arguments[1], arguments[2]);
-        } else {
-            write(arguments[1] + "/", Long.parseLong(arguments[2]), Double.parseDouble(arguments[3]));
+        boolean reads = arguments[0].equals("read");
+        for (int i = 1; i < arguments.length; i += reads ? 2 : 3) {
+            if (reads) {
+                read(arguments[i], arguments[i + 1]);
+            } else {
+                write(arguments[i] + "/", Long.parseLong(arguments[i + 1]), Double.parseDouble(arguments[i + 2]));
+            }
         }
     }
 

@@ -14,7 +14,7 @@ const JARS: [&str; 2] = [
 
 /// Runs a program in a folder; its output.
 fn ran(dir: &Path, program: &str, arguments: &[&str]) -> String {
-    let out = Command::new(program)
+    let out = testkit::java(program)
         .args(arguments)
         .current_dir(dir)
         .output()
@@ -48,19 +48,21 @@ fn percentiles_are_those_that_java_finds() {
 
     let send = Metric::SEND_DELAY;
     let read = |file: &str, unit| LatencyLog::read(&dir.join(file), unit).unwrap();
-    for (file, tag, key) in [
+    let cases = [
         ("untagged.hlog", "", "latency"),
         ("v1.hlog", "", "latency"),
         ("v0.hlog", "", "latency"),
         ("tagged.hlog", "send", "send"),
         ("tagged.hlog", "delay_send", "delay_send"),
         ("tagged.hlog", "transfer", "transfer"),
-    ] {
+    ];
+    let asked = cases.iter().flat_map(|(file, tag, _)| [*file, *tag]);
+    let told = logs(&["read"].into_iter().chain(asked).collect::<Vec<_>>());
+    let java: Vec<u64> = told.lines().map(|it| it.parse().unwrap()).collect();
+    for ((file, tag, key), java) in cases.into_iter().zip(java.chunks(6)) {
         let log = read(file, None);
         assert_eq!(log.unit_source, UnitSource::Assumed, "{file}");
         let found = log.tags.iter().find(|it| it.metric.key() == key).unwrap();
-        let told = logs(&["read", file, tag]);
-        let java: Vec<u64> = told.lines().map(|it| it.parse().unwrap()).collect();
         let ours = [&found.percentiles[..], &[found.max(), found.count]].concat();
         assert_eq!(ours, java, "{file} {tag}");
         let measured = if tag.is_empty() { 60.0 } else { 55.0 };

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use regex::Regex;
 
@@ -142,7 +141,7 @@ fn jar() -> Option<String> {
 
 /// What Java counts in a log under a tag.
 fn java_count(jar: &str, log: &Path, tag: &str) -> Option<u64> {
-    let out = Command::new("java")
+    let out = testkit::java("java")
         .args([
             "-cp",
             jar,

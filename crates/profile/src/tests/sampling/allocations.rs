@@ -9,7 +9,7 @@ use crate::tests::sampling::events::{weight_of, while_doing};
 use crate::tests::sampling::refused;
 
 /// How often the child allocates by each function.
-const TIMES: u64 = 100_000;
+const TIMES: u64 = 30_000;
 
 /// Whether a weight is what was done, as far as samples of which each stands for so much can tell.
 pub(crate) fn assert_sampled(what: &str, profile: &Profile, name: &str, wanted: u64, one_in: f64) {

@@ -11,7 +11,7 @@ use stacks::{Profile, WorkBy};
 
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{needs_tracepoints, while_doing};
-use crate::tests::sampling::{NOBODY, burn, for_everybody, profile_for, refused, share};
+use crate::tests::sampling::{NOBODY, burn, compile, for_everybody, profile_for, refused, share};
 
 /// Makes the JIT write its map, and chain frames.
 const MAP: &str = "+JPperf map";
@@ -42,13 +42,8 @@ impl Node {
     ) -> Result<Self, String> {
         use std::os::unix::process::CommandExt as _;
         let dir = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling/known.erl");
-        let compiled = Command::new("erlc")
-            .arg("-o")
-            .arg(dir.path())
-            .arg(source)
-            .status();
-        compiled.map_err(|error| format!("erlc (package erlang-base): {error}"))?;
+        compile("known.erl", Command::new("erlc").arg("-o"), dir.path())
+            .map_err(|error| format!("erlc (package erlang-base): {error}"))?;
         if let Some(uid) = uid {
             std::os::unix::fs::chown(dir.path(), Some(uid), Some(uid)).unwrap();
         }

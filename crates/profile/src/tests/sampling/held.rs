@@ -115,7 +115,7 @@ fn a_period_holds_what_was_taken_in_it() {
 }
 
 /// How often `holds.c` allocates in each function.
-const BLOCKS: u64 = 30_000;
+const BLOCKS: u64 = 15_000;
 /// By function: the bytes of each block that are held.
 const BYTES: [(&str, u64); 18] = [
     ("malloc_leaks", 1000),

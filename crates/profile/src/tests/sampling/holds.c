@@ -126,7 +126,7 @@ ONE void after_exec(void) { kept = map(7); }
 
 // ---- the allocator
 
-#define BLOCKS 30000
+#define BLOCKS 15000
 static void *blocks[BLOCKS];
 #define ALL for (int i = 0; i < BLOCKS; i++)
 
@@ -200,7 +200,7 @@ ONE uint64_t burns(void) {
 }
 static void churns_for_a_while(void) {
     static volatile uint64_t sum;
-    for (int i = 0; i < 1000; i++) sum += burns();
+    for (int i = 0; i < 500; i++) sum += burns();
 }
 
 static void does(char *line) {

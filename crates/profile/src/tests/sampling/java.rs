@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use stacks::{FrameKind, Profile};
 
-use crate::tests::sampling::{NOBODY, attach, burn, profile_for, refused, share};
+use crate::tests::sampling::{NOBODY, attach, burn, compile, profile_for, refused, share};
 
 const FRAME_POINTERS: &str = "-XX:+PreserveFramePointer";
 
@@ -31,14 +31,10 @@ impl Jvm {
         // Not in /tmp, which a container has of its own.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling/Known.java");
-        let mut javac = Command::new("javac");
-        javac.arg("-d").arg(dir.path()).arg(source);
-        let compiled = javac.status();
-        let compiled = compiled.map_err(|error| {
+        let mut javac = testkit::java("javac");
+        compile("Known.java", javac.arg("-d"), dir.path()).map_err(|error| {
             format!("javac: {error} (scripts/setup test installs default-jdk-headless)")
         })?;
-        assert!(compiled.success());
         java.args(options);
         java.args([
             "-XX:CompileCommand=quiet",

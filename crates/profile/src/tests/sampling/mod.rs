@@ -15,7 +15,9 @@ mod native;
 mod peer;
 mod wake_ups;
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::{Error, Options, Outcome, Sampler, Stacks};
@@ -52,6 +54,29 @@ fn refused() -> Option<String> {
     attach(std::process::id(), &dir.path().join("x"))
         .err()
         .map(|e| e.to_string())
+}
+
+/// Has `compiler` make a program of a source of this folder, in `dir`. It does so once: what it made is kept beside this
+/// program, by what the source is.
+fn compile(source: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<()> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/tests/sampling")
+        .join(source);
+    let mut hasher = DefaultHasher::new();
+    (&source, std::fs::read(&source)?).hash(&mut hasher);
+    let program = std::env::current_exe()?;
+    let kept = program.with_file_name(format!("compiled-{:x}", hasher.finish()));
+    if !kept.exists() {
+        let made = tempfile::tempdir_in(program.parent().unwrap())?;
+        let status = compiler.arg(made.path()).arg(source).status()?;
+        assert!(status.success());
+        // Another test may have been quicker.
+        let _ = std::fs::rename(made.path(), &kept);
+    }
+    for file in std::fs::read_dir(kept)?.flatten() {
+        std::fs::copy(file.path(), dir.join(file.file_name()))?;
+    }
+    Ok(())
 }
 
 macro_rules! needs_perf_events {

@@ -18,7 +18,7 @@ use testkit::Random;
 use super::{Named, host, name, own, said, texts_of};
 
 /// Rounds of each test.
-const SEEDS: u64 = 15;
+const SEEDS: u64 = 6;
 /// Code, which stays.
 const FUNCTION: &str = "rabbit_channel:handle_method/3";
 
