@@ -87,7 +87,8 @@ impl Guardian {
     }
 
     /// Its process, of which the broker and all that starts it descend, and which adopts what those abandon.
-    pub(crate) fn pid(&self) -> u32 {
+    #[must_use]
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
