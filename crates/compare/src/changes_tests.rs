@@ -59,7 +59,7 @@ fn level_is_kept(cases: [(usize, u32); 4]) {
 
 #[test]
 fn series_without_a_change_have_one_as_rarely_as_the_level_says() {
-    level_is_kept([(8, 400), (18, 400), (60, 200), (600, 40)]);
+    level_is_kept([(8, 400), (18, 400), (60, 120), (600, 24)]);
 }
 
 #[test]

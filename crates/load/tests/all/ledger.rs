@@ -43,13 +43,18 @@ fn group(broker: &broker::Running, destinations: &[&str], clients: (usize, usize
 }
 
 fn run(group: Group, threads: usize) -> Outcome {
+    run_for(group, threads, 1_000)
+}
+
+/// For so many milliseconds, of which a fifth is warm-up.
+fn run_for(group: Group, threads: usize, millis: u64) -> Outcome {
     let plan = Plan {
         groups: vec![group],
         threads,
         run_id: 77,
         phases: Phases {
-            warmup: Nanos::from_millis(100),
-            measure: Some(Nanos::from_millis(400)),
+            warmup: Nanos::from_millis(millis / 5),
+            measure: Some(Nanos::from_millis(millis / 5 * 4)),
             ..Phases::default()
         },
         ..Plan::default()
@@ -83,7 +88,7 @@ fn a_clean_load_loses_repeats_and_reorders_nothing() {
     for (destinations, clients, threads, size, receivers) in cases {
         let mut group = group(&broker, destinations, clients);
         group.producers.sizes = size.into();
-        let outcome = run(group, threads);
+        let outcome = run_for(group, threads, 400);
         let sent = outcome.totals.sent;
         assert!(sent > 1_000, "{destinations:?}: {sent}");
         assert_eq!(
