@@ -584,7 +584,7 @@ fn a_stall_beside_others_that_took_the_cores_says_so() {
     facts.ended.run_queue_waits[0].broker_s = None;
     assert_eq!(stall_wait(&facts), StallWait::Unknown);
     facts.same_machine = false;
-    assert_eq!(wait(&facts), "", "elsewhere");
+    assert_eq!(stall_wait(&facts), StallWait::None, "elsewhere");
 }
 
 #[test]
@@ -686,7 +686,7 @@ fn the_profilers_own_troubles_are_told() {
         ..profile::Outcome::default()
     };
     let found = profile_findings(&outcome, false);
-    let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
+    let codes: Vec<_> = found.iter().map(|finding| finding.code()).collect();
     assert_eq!(
         codes,
         [

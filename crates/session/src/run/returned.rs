@@ -129,7 +129,7 @@ mod tests {
         let before = profile.samples.iter().filter(|it| it.t < between).count();
         let after = profile.samples.len() - before;
         assert!(before > 20 && after > 20, "{before} and {after} samples");
-        let away = crate::judge::profile_incomplete("it was away").finding;
+        let away = profile_incomplete("it was away").finding;
         let mut found = profiled.warnings.iter();
         assert!(
             found.any(|it| it.finding == away),
