@@ -1,7 +1,6 @@
 //! Plays experiments on figures, among them counts of what is rare: they may be called changed as rarely as the level says, and those that
 //! changed are found.
 
-use archive::Warning;
 use measure::ledger::LedgerSummary;
 use testkit::Random;
 

@@ -1,6 +1,6 @@
 //! Runs that do not count: whose evidence they are, and what is shown of the other side.
 
-use archive::{Decision, FailedBy, Warning};
+use archive::{Decision, FailedBy};
 
 use super::comparison_tests::{ALIKE, run, scraping};
 use super::*;

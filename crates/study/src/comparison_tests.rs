@@ -1,6 +1,6 @@
 //! Which runs may be compared, and what is decided of them.
 
-use archive::{ComparedFigure, Throughput, Versions, Warning};
+use archive::{ComparedFigure, Throughput, Versions};
 
 use super::*;
 use archive::Decision;

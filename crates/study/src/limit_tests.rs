@@ -275,11 +275,6 @@ fn a_generator_that_is_the_limit_makes_a_miss_unclear_and_no_more() {
 
 #[test]
 fn a_machine_that_others_had_makes_a_miss_unclear() {
-    let missed = ["missed lost = 0".to_owned()];
-    let nobody = Verdict::default();
-    assert_eq!(outcome(&missed, &nobody, true), LimitOutcome::Unclear);
-    assert_eq!(outcome(&missed, &nobody, false), LimitOutcome::Missed);
-    assert_eq!(outcome(&[], &nobody, true), LimitOutcome::Held);
     let mut beside_others = summary();
     beside_others.received.rate = 500.0;
     beside_others.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);

@@ -1,6 +1,6 @@
 //! Cells of a matrix: their runs are interleaved, and what is decided of all of them keeps one level.
 
-use archive::{Decision, RunState, Throughput, Versions, Warning, WarningCode};
+use archive::{Decision, RunState, Throughput, Versions, WarningCode};
 use testkit::Random;
 
 use super::*;

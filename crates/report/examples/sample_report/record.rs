@@ -338,6 +338,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         sent: throughput(all.sent, m.counters.sent),
         completed: throughput(all.completed, m.counters.completed),
         received: throughput(all.received, m.counters.received),
+        lasted: None,
         blocked: throughput(all.blocked, m.counters.blocked),
         verdict: verdict(state),
         error: problem(state),

@@ -66,6 +66,7 @@ fn summary(id: &str) -> RunSummary {
         },
         completed: Throughput::default(),
         received: Throughput::default(),
+        lasted: None,
         blocked: Throughput::default(),
         verdict: None,
         error: None,
