@@ -109,6 +109,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         sent: through,
         completed: through,
         received: through,
+        lasted: None,
         blocked: through,
         verdict: None,
         error: None,

@@ -152,7 +152,7 @@ fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
     let mut summary = summary();
     summary.sent.rate = 50_000.0;
     summary.received.rate = 250.0;
-    summary.lasted = Some(archive::Lasted {
+    summary.lasted = Some(Lasted {
         sent_s: 0.01,
         completed_s: 0.02,
         received_s: 2.0,
