@@ -1190,7 +1190,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     for (const name of Object.keys(budgets)) found[name] = Number.POSITIVE_INFINITY;
     const over = (factor) => Object.keys(budgets).filter((it) => found[it] >= budgets[it] * factor);
     for (let i = 0; i < 8 && over(1).length > 0; i++) {
-      const { page, done } = await open('million', fragment, { alone: true });
+      const { page, done } = await open('million', fragment);
       const times = { ...(await measure(page)), reference: await reference(page) };
       for (const [name, time] of Object.entries(times)) found[name] = Math.min(found[name], time);
       await done();

@@ -63,7 +63,7 @@ export function samples(states) {
   before(async () => {
     if (!made) make(dir, states);
     // Chromium's sandbox needs what root in a container lacks.
-    const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--renderer-process-limit=1'];
+    const args = ['--no-sandbox', '--disable-gpu', '--disable-quic'];
     browser = await chromium.launch({ executablePath, args });
   });
 
@@ -75,18 +75,13 @@ export function samples(states) {
   /** Opens a report; `done` says what went wrong on the page and what it asked for. */
   const open = (state, fragment = '', options = {}) => openFile(file(state), fragment, options);
 
-  const contexts = new Map();
-
-  /**
-   * The same of a file that lies elsewhere. Pages that are opened alike share a process and what it has compiled, but not
-   * one that is `alone`; they keep nothing there.
-   */
-  async function openFile(path, fragment = '', { alone = false, ...options } = {}) {
-    const viewport = { width: 1280, height: 900 };
-    const create = () => browser.newContext({ viewport, acceptDownloads: true, ...options });
-    const key = JSON.stringify(options);
-    if (!alone && !contexts.has(key)) contexts.set(key, await create());
-    const context = alone ? await create() : contexts.get(key);
+  /** The same of a file that lies elsewhere. */
+  async function openFile(path, fragment = '', options = {}) {
+    const context = await browser.newContext({
+      viewport: { width: 1280, height: 900 },
+      acceptDownloads: true,
+      ...options,
+    });
     const page = await context.newPage();
     const trouble = [];
     page.on('console', (m) => {
@@ -103,7 +98,7 @@ export function samples(states) {
     await page.goto(pathToFileURL(path).href + fragment);
     await page.waitForSelector('html[data-complete]');
     const done = async () => {
-      await (alone ? context : page).close();
+      await context.close();
       assert.deepEqual(trouble, []);
     };
     return { page, done };
