@@ -218,7 +218,7 @@ fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
     let of = |code, tier| {
         judged(|it| {
             it.warnings
-                .push(crate::example_warnings::example(code, tier))
+                .push(crate::example_warnings::example(code, tier));
         })
     };
     for code in [
