@@ -193,7 +193,7 @@ impl Named {
                                 failed: 2,
                                 timed_out: 0,
                                 begun: 2,
-                                first_failure: refused.clone(),
+                                first_failure: refused,
                             },
                         )
                     },
@@ -205,7 +205,7 @@ impl Named {
                                 page: "page 1".to_owned(),
                                 failed: 1,
                                 requests: 2,
-                                last_failure: failed.clone(),
+                                last_failure: failed,
                             },
                         )
                     },
@@ -217,7 +217,7 @@ impl Named {
                             Tier::Caution,
                             Finding::ConnectionBlocked {
                                 times: 1,
-                                reasons: blocked.clone(),
+                                reasons: blocked,
                             },
                         )
                     },
