@@ -167,8 +167,7 @@ fn what_a_shell_has_started_says_its_last_words() {
     let dir = common::folder();
     let dir = dir.path();
     // What ended and is collected by nobody keeps no load waiting.
-    let slow = "(sleep 0.01 &); (trap 'sleep 0.5; echo last; exit' TERM; echo first; \
-                while :; do sleep 0.05; done); true";
+    let slow = "(sleep 0.01 &); (trap 'sleep 0.5; echo last; exit' TERM; echo first; sleep 600 & wait); true";
     let stubborn = "(trap '' TERM; exec sleep 600) & echo $! > child; true";
     let load = |script: &str| format!("['sh', '-c', \"{script}\"]");
     run(dir, &experiment(&[&load(slow), &load(stubborn)])).assert_ok();
