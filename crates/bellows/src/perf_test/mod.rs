@@ -251,7 +251,8 @@ fn not_received(resolved: &ResolvedRun, record: &RunRecord) -> Option<(u64, Opti
             Some(it.sent),
         ),
         (None, Some(verdict)) => {
-            let each = verdict.facts.expected_rate? / verdict.facts.sent_rate;
+            let sent_rate = Some(verdict.facts.sent_rate).filter(|it| *it > 0.0);
+            let each = verdict.facts.expected_rate? / sent_rate?;
             let fewest = (each * summary.sent.total as f64).round() as u64;
             (fewest.saturating_sub(summary.received.total), None)
         }
@@ -387,7 +388,7 @@ mod tests {
             rate: total as f64,
         };
         let mut verdict = Verdict::default();
-        verdict.facts.expected_rate = Some(1_000.0);
+        (verdict.facts.expected_rate, verdict.facts.sent_rate) = (Some(1_000.0), 500.0);
         RunRecord {
             state: RunState::Complete,
             phases: vec![
