@@ -111,36 +111,36 @@ findings! {
     CertificateNotChecked {},
     /// Connections were lost; the run went on and tried to reconnect.
     ConnectionsLost {
-        /// Connections.
+        /// Connections that were lost.
         connections: u64,
         /// When none was left.
         away: Option<Stood>,
     },
     /// Messages were lost, repeated without need, or damaged.
     MessagesLost {
-        /// Messages.
+        /// Messages that were sent.
         sent: u64,
         /// Confirmed and never delivered.
         lost: u64,
         /// Delivered again without the redelivered flag.
         duplicated: u64,
-        /// Damaged.
+        /// Messages that came damaged.
         corrupt: u64,
         /// Messages of other programs.
         foreign: u64,
     },
     /// Messages were confirmed and not delivered by the end of the drain; the broker may hold them.
     MessagesOutstanding {
-        /// Messages.
+        /// Messages that were sent.
         sent: u64,
         /// Not delivered.
         outstanding: u64,
     },
     /// Messages were refused, returned or not acknowledged.
     MessagesNotAccepted {
-        /// Messages.
+        /// Messages that were sent.
         sent: u64,
-        /// Refused.
+        /// Messages that were refused.
         nacked: u64,
         /// Returned, as no queue is bound where they were sent.
         returned: u64,
@@ -191,7 +191,7 @@ findings! {
     },
     /// Connections were down when the run ended: the broker never came back.
     BrokerGone {
-        /// Connections.
+        /// Connections that were down.
         connections: u64,
         /// When none was left.
         away: Option<Stood>,
@@ -200,7 +200,7 @@ findings! {
     },
     /// The broker, the generator or the machine stood still for a while.
     Stalled {
-        /// Who.
+        /// Who it was.
         who: Stalled,
         /// The longest time, and the sums of all.
         #[serde(flatten)]
@@ -254,7 +254,7 @@ findings! {
     TraceEnded {
         /// The functions.
         functions: String,
-        /// Why.
+        /// Why it ended.
         why: String,
         /// The limit that tripped; empty without one.
         limit: String,
@@ -326,9 +326,9 @@ pub struct MissedFaults {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct SentOf {
-    /// Sent.
+    /// What was sent.
     pub sent: f64,
-    /// Requested.
+    /// What was requested.
     pub requested: f64,
 }
 
@@ -349,12 +349,12 @@ pub struct FewSamples {
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(untagged)]
 pub enum ProfileGap {
-    /// Names.
+    /// Names of functions.
     Names {
         /// Share of the samples that hold a frame without one.
         unknown_share: f64,
     },
-    /// Callers.
+    /// Callers of functions.
     Callers {
         /// Share of the stacks that reach the root.
         complete_share: f64,

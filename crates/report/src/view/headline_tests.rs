@@ -159,7 +159,7 @@ fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
     });
     let record = record(RunState::Complete, &["quorum"]);
     let told = said(&record, &summary, None, true);
-    let begins = "50,000 msg/s for 0.0100 s into and 250 msg/s for 2 s out of a quorum queue";
+    let begins = "50,000 msg/s for 0.01 s into and 250 msg/s for 2 s out of a quorum queue";
     assert!(told.starts_with(begins), "{told}");
 }
 

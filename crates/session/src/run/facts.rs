@@ -5,7 +5,7 @@ use load::Silence;
 use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
 
 use super::faults::{named, own_fault};
-use super::finish::per_second;
+use super::lasting::per_second;
 use super::recording::{Recording, WholeSecond};
 use crate::judge::{LAG_NS, LAG_PART, stalls, trend};
 use crate::usage::Usage;

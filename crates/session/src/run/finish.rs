@@ -11,6 +11,7 @@ use load::OperationTally;
 use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
 use stacks::ErlangProcess;
 
+use super::lasting::per_second;
 use super::profiling::Profiled;
 use super::recording::Recording;
 use super::scenarios::ScenarioContext;
@@ -381,14 +382,6 @@ fn close(
         }
     }
     record
-}
-
-pub(super) fn per_second(count: u64, length: Nanos) -> f64 {
-    if length == Nanos::ZERO {
-        0.0
-    } else {
-        count as f64 / length.as_secs_f64()
-    }
 }
 
 fn shown(path: &Path) -> String {

@@ -5,8 +5,6 @@ use archive::{Lasted, RunSummary, Throughput};
 use load::Outcome;
 use measure::{Nanos, Phase, Slice, Time};
 
-use super::finish::per_second;
-
 /// A measured phase that ends this much before its planned length was ended by the load.
 const EARLY: Nanos = Nanos::from_millis(1);
 
@@ -66,6 +64,14 @@ impl Lasting {
             received_s: seconds(self.received, &mut summary.received),
         };
         summary.lasted = Some(lasted).filter(|it| *it != Lasted::default());
+    }
+}
+
+pub(super) fn per_second(count: u64, length: Nanos) -> f64 {
+    if length == Nanos::ZERO {
+        0.0
+    } else {
+        count as f64 / length.as_secs_f64()
     }
 }
 

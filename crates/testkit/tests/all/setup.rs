@@ -31,12 +31,13 @@ const PRESENT: [&str; 13] = [
     "npm",
 ];
 /// What of a checkout the script reads.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "Makefile",
     "scripts/setup",
     "scripts/node/package.json",
     "scripts/node/package-lock.json",
     "ui/package.json",
+    "ui/package-lock.json",
 ];
 /// An npm that brings what is pinned, writes down where it was asked to, and says what it runs with.
 const NPM: &str = r#"node --version >> "${0%/*}/npm-runs-with"

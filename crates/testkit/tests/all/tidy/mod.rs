@@ -136,7 +136,7 @@ const BANS: &[(&str, &[&str], &str)] = &[
 /// Lines of a function that can be read at once; …
 const MAX_LINES: usize = 70;
 /// … and how many in the product are longer. It only falls.
-const LONGER: usize = 25;
+const LONGER: usize = 20;
 const MOST_PROGRAMS: usize = 24;
 
 fn root() -> PathBuf {
