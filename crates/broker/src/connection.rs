@@ -2,6 +2,7 @@
 
 use transport::{Output, ServerSocket};
 
+use crate::common_name::common_name;
 use crate::node::Node;
 use crate::slots::Key;
 
@@ -37,7 +38,7 @@ impl Connection {
         if std::mem::replace(&mut self.is_identified, true) {
             return None;
         }
-        transport::tls::common_name(session.certificate()?)
+        common_name(session.certificate()?)
     }
 }
 

@@ -10,6 +10,7 @@ mod arguments;
 mod broker;
 mod burial;
 mod channel;
+mod common_name;
 mod config;
 mod connection;
 mod connection_faults;

@@ -3,55 +3,41 @@
 //! What every number means is said in `docs/measurement.md`.
 
 mod control;
-mod endpoint;
 mod engine;
 mod environment;
-mod error;
 mod failure;
 mod limits;
 mod node;
-pub mod payload;
 mod phase_clock;
-mod plan;
 mod protocol;
 mod protocols;
-mod random;
 mod report;
-mod requested;
 mod resolve;
-mod resolver;
 pub mod scenario;
-mod schedule;
 mod seconds;
-mod sizes;
 mod thread_time;
 mod together;
-mod token;
 mod window;
 
 pub use control::Control;
-pub use endpoint::{Auth, ConnectionSettings, Endpoint};
 pub use environment::{Environment, EventLoop, System, Task};
-pub use error::Error;
 pub use limits::make_room;
 pub use phase_clock::{PhaseClock, SliceEnd};
 pub use plan::{
-    Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Consumers, Declare,
-    Destination, DestinationKind, Exchange, Group, Guarantee, LatencyStep, MessageProperties,
-    Phases, Plan, Producers, Protocol, QueueHandling, QueueType, RandomKeys, ReconnectPolicy,
-    Refusal, ServiceTime, Spin, StartDelay, StopCondition, StreamOffset, Subscription,
+    Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess,
+    ArrivalSchedule, Auth, Bodies, ConnectionSettings, Consumers, Declare, Destination,
+    DestinationKind, Distribution, Endpoint, Error, Exchange, Group, Guarantee, Json, LatencyStep,
+    MessageProperties, Phases, Plan, Producers, Protocol, QueueHandling, QueueType, RandomKeys,
+    RateProfile, ReconnectPolicy, Refusal, Requested, Resolver, ServiceTime, SizeStep, Sizes,
+    Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset, Subscription, Token, Trace,
+    payload,
 };
 pub use report::{
     Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink,
     ThreadUsage,
 };
-pub use requested::Requested;
-pub use resolver::Resolver;
-pub use schedule::{ArrivalProcess, ArrivalSchedule, RateProfile, Spacing, Step, Trace};
-pub use sizes::{Bodies, Distribution, Json, SizeStep, Sizes};
 pub use thread_time::ThreadTime;
 pub use together::Together;
-pub use token::Token;
 pub use transport::tls::{ClientTls, Identity};
 pub use transport::{
     ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError,

@@ -6,7 +6,7 @@ use measure::ledger::LedgerSummary;
 use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use crate::Error;
-use crate::schedule::DueTimes;
+use plan::DueTimes;
 
 /// Takes what the load reports, on the thread that called [`crate::run`]. A sink that is slow
 /// never slows the load down: intervals grow longer instead (but never across phases).

@@ -80,24 +80,3 @@ fn timespec(at: Time) -> Timespec {
         tv_nsec: (at.0 % 1_000_000_000) as _,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use measure::{Clock, Nanos};
-    use rustix::event::{PollFd, PollFlags, poll};
-
-    use super::*;
-
-    #[test]
-    fn it_becomes_readable_at_its_time() {
-        let mut timer = Timer::new().unwrap();
-        let at = Clock.now() + Nanos::from_millis(3);
-        timer.arm(at).unwrap();
-        let mut fds = [PollFd::new(&timer.fd, PollFlags::IN)];
-        poll(&mut fds, None).unwrap();
-        assert!(Clock.now() >= at);
-        let at = Clock.now() + Nanos::from_millis(2);
-        sleep_until(at);
-        assert!(Clock.now() >= at);
-    }
-}

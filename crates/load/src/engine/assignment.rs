@@ -15,10 +15,8 @@ use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
 use super::unique_properties::UniqueProperties;
 use crate::node::Nodes;
 use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
-use crate::random::Random;
-use crate::schedule::share;
-use crate::sizes::Stock;
 use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
+use plan::{Random, Stock, share};
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.

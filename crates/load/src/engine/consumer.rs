@@ -15,10 +15,10 @@ use self::polling::Polling;
 pub(crate) use self::wanted::Wanted;
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
-use crate::payload::{self, Header, Unreadable};
-use crate::plan::Owed;
 use crate::protocol::{Connection, Received, Receiver, WireSizes};
 use crate::{Ack, Error, Refusal, ServiceTime};
+use plan::Owed;
+use plan::payload::{self, Header, Unreadable};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
 /// than a full batch.

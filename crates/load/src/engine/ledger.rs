@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use measure::ledger::{Anomaly, LedgerBatch, LedgerShard};
 
 use super::report::{AnomalyCounts, LastBatch, Report, Undelivered};
-use crate::payload::{Header, Unreadable};
-use crate::plan::Owed;
+use plan::Owed;
+use plan::payload::{Header, Unreadable};
 
 /// Batches per thread. All exist from the beginning.
 pub(crate) const BATCHES: usize = 4;

@@ -11,12 +11,11 @@ use measure::{Metric, Nanos, Slice, Time};
 use super::ledger::ThreadLedger;
 use super::routing_keys::RoutingKeyGenerator;
 use super::unique_properties::UniqueProperties;
-use crate::payload::{self, FULL_LEN};
 use crate::protocol::Sender;
-use crate::schedule::{DueTimes, Pacer};
-use crate::sizes::Contents;
 use crate::window::Window;
 use crate::{Error, Guarantee};
+use plan::payload::{self, FULL_LEN};
+use plan::{Contents, DueTimes, Pacer};
 
 /// A message that leaves later than this after its intended time counts as late.
 const LATE: Nanos = Nanos(1_000_000);

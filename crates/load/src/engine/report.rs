@@ -4,9 +4,9 @@ use arrayvec::ArrayString;
 use measure::ledger::LedgerBatch;
 use measure::{Slice, Time};
 
-use crate::payload::Unreadable;
 use crate::report::Censored;
 use crate::{Error, RunEvent, ThreadUsage};
+use plan::payload::Unreadable;
 
 /// Room for a short string of AMQP.
 pub(crate) type Reason = ArrayString<255>;

@@ -2,8 +2,8 @@ use wire::topic::TopicPatterns;
 
 use super::*;
 use crate::engine::assignment::tests::assigned_together;
-use crate::random::Random;
 use crate::{AmqpDestination, Declare, Endpoint, Exchange, Group, Plan, RandomKeys};
+use plan::Random;
 
 fn to(exchange: &str, key: &str, queue: &str) -> Destination {
     Destination {

@@ -1,7 +1,7 @@
 //! Random routing keys.
 
 use crate::RandomKeys;
-use crate::random::Random;
+use plan::Random;
 
 /// Characters of a key, written as a UUID.
 const LEN: usize = 36;

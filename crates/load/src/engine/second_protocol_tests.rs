@@ -15,13 +15,13 @@ use std::sync::{Arc, Mutex};
 use measure::{Nanos, Slice, Time};
 
 use super::*;
-use crate::payload::FULL_LEN;
 use crate::protocol::{
     BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Receiver, Reply,
     Routing, RoutingAddress, Sender, Server, WireSizes,
 };
 use crate::resolve::Addresses;
 use crate::{Destination, Endpoint, Group, Phases, Sizes, System};
+use plan::payload::FULL_LEN;
 use transport::ConnectOptions;
 
 const HEAD: usize = 5;

@@ -95,7 +95,7 @@ mod tests {
         fn set_timestamp(&mut self, unix_s: u64) {
             self.0 = unix_s;
         }
-        fn set_trace_header(&mut self, _: &[u8; crate::payload::FULL_LEN]) {}
+        fn set_trace_header(&mut self, _: &[u8; plan::payload::FULL_LEN]) {}
         fn commit(&mut self) -> Result<(), crate::Error> {
             Ok(())
         }

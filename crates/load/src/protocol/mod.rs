@@ -28,11 +28,11 @@ use transport::ConnectOptions;
 pub(crate) use self::blocking::{Blocking, connect_options};
 pub(crate) use self::driver::{Driver, Input};
 use crate::control::Interruption;
-use crate::payload::FULL_LEN;
 use crate::resolve::Addresses;
 use crate::{
     Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, Plan, RunEvent,
 };
+use plan::payload::FULL_LEN;
 
 /// A client's side of one connection, without its socket.
 ///

@@ -8,7 +8,9 @@ use load::{
     ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink,
     Sizes,
 };
-use measure::{Interval, Nanos, Phase, Rate, Waits};
+use measure::{Clock, Interval, Nanos, Phase, Rate, Waits};
+use mio::{Events, Poll, Token};
+use transport::{Timer, sleep_until};
 
 #[derive(Default)]
 struct Sum {
@@ -140,4 +142,19 @@ fn stalling_proxy(upstream: String) -> String {
         }
     });
     url
+}
+
+#[test]
+fn a_timer_wakes_its_poll_at_its_time_and_not_before() {
+    let mut poll = Poll::new().expect("a poll");
+    let mut timer = Timer::register(poll.registry(), Token(7)).expect("a timer");
+    let at = Clock.now() + Nanos::from_millis(3);
+    timer.arm(at).expect("a time");
+    let mut events = Events::with_capacity(1);
+    poll.poll(&mut events, None).expect("an event");
+    assert!(Clock.now() >= at);
+    assert!(events.iter().all(|event| event.token() == Token(7)));
+    let at = Clock.now() + Nanos::from_millis(2);
+    sleep_until(at);
+    assert!(Clock.now() >= at);
 }

@@ -10,5 +10,5 @@ mod unverified;
 
 pub use client::{ClientTls, Connector, Identity};
 pub use error::TlsError;
-pub use server::{Acceptor, ClientCertificates, ServerTls, common_name};
+pub use server::{Acceptor, ClientCertificates, ServerTls};
 pub use session::{CIPHER_BYTES, ClientSession, ServerSession, Session, Side};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use measure::Time;
 
 use crate::Bodies;
-use crate::payload::{self, Header};
 use crate::protocol::Connection;
+use plan::payload::{self, Header};
 
 /// The bodies that producers send as they are.
 #[derive(Debug)]

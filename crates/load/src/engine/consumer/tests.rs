@@ -1,6 +1,6 @@
 use super::*;
 use crate::Bodies;
-use crate::payload::FULL_LEN;
+use plan::payload::FULL_LEN;
 
 #[test]
 fn damage_behind_the_header_is_seen_whatever_is_there() {

@@ -11,11 +11,11 @@ use measure::{Nanos, Slice, Time};
 
 use super::{SentCounts, ThreadLedger, whole_sequence};
 use crate::engine::consumer::{BitmapSpec, Consumer, ConsumerSpec, Ours};
-use crate::payload::{self, Header};
-use crate::plan::Owed;
 use crate::protocol::Received;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::{Ack, ServiceTime};
+use plan::Owed;
+use plan::payload::{self, Header};
 
 const RUN: u32 = 0x5EED_CAFE;
 /// When every rig's load begins.

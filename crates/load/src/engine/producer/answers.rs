@@ -7,10 +7,10 @@ use measure::{Metric, Nanos, Slice, Time};
 use super::Producer;
 use crate::Guarantee;
 use crate::engine::ledger::{ThreadLedger, whole_sequence};
-use crate::payload::{self, Header};
 use crate::protocol::{Confirm, Connection};
-use crate::sizes::Contents;
 use crate::window::NeverSent;
+use plan::Contents;
+use plan::payload::{self, Header};
 
 impl Producer {
     /// The tag that a confirm of the message behind this reply would have; `None` for what is no

@@ -62,8 +62,8 @@ mod tests {
 
     use super::*;
     use crate::engine::producer::{ProducerSpec, ResolvedArrivals};
-    use crate::schedule::Pacer;
     use crate::{ArrivalSchedule, Guarantee, RateProfile, Spacing, Step, Trace};
+    use plan::Pacer;
 
     /// One of several producers that was due to send from `start` on, and has sent nothing.
     fn producer(pacer: Arc<Pacer>, position: u64, limit: Option<u64>, start: Time) -> Producer {

@@ -11,9 +11,9 @@ use super::failure::{self, Stage};
 use super::request::{Answer, CONSUMER_TAG, Question, Request};
 use super::spec::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
 use super::{ASK_FOR_REPLIES, REPLY_TO, STREAM_OFFSET, properties, take_one};
-use crate::payload::{FILLER, FULL_LEN};
 use crate::protocol::{BodyLengths, Progress, Receiver, Reply, Sender};
 use crate::{Endpoint, Error, Guarantee};
+use plan::payload::{FILLER, FULL_LEN};
 
 /// A message's frames, as far as they are the same for all.
 enum Template {

@@ -34,10 +34,9 @@ pub(crate) use self::request::{Answer, Request};
 use self::routing::Topology;
 pub(crate) use self::spec::{ChannelSpec, Queue, Role};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
-use crate::endpoint::FRAME_MAX;
-use crate::payload::TRACE_HEADER;
-use crate::plan::STREAM_OFFSET;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
+use plan::payload::TRACE_HEADER;
+use plan::{FRAME_MAX, STREAM_OFFSET};
 
 /// The exchange behind `topic://`.
 const TOPIC_EXCHANGE: &str = "amq.topic";

@@ -4,8 +4,8 @@ use measure::Problem;
 use wire::amqp091::{BasicProperties, EncodeError, Properties, Value};
 
 use super::arguments::table_of;
-use crate::payload::{FULL_LEN, TRACE_HEADER};
 use crate::{Error, MessageProperties};
+use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The properties of messages as the content header carries them, delivery mode included. With room for
 /// a trace header as the last header, where messages carry one.

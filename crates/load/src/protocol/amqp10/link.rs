@@ -8,9 +8,9 @@ use wire::amqp091::Reader;
 
 use super::AmqpConnection;
 use super::address::{of_destination, of_queue};
-use crate::payload::{FULL_LEN, TRACE_HEADER};
 use crate::protocol::{BodyLengths, Connection, Outgoing, Receiver, Reply, Sender};
 use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
+use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each session's only link.
 pub(super) const HANDLE: u32 = 0;

@@ -23,9 +23,9 @@ use super::amqp091::AmqpConnection;
 use super::{
     Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients,
 };
-use crate::endpoint::FRAME_MAX;
-use crate::payload::TRACE_HEADER;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
+use plan::FRAME_MAX;
+use plan::payload::TRACE_HEADER;
 
 /// An answer that a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use super::awaited::{Awaited, Waiting};
 use super::metrics::OperationMetrics;
 use super::unanswered::Unanswered;
 use crate::report::Censored;
-use crate::schedule::DueTimes;
 use crate::{Error, OperationTally, RunEvent, Silence};
+use plan::DueTimes;
 
 /// An operation that begins later than this after its due time counts as late.
 const LATE: Nanos = Nanos(1_000_000);

@@ -17,9 +17,9 @@ use crate::control::{FINISHING, Interruption, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
 use crate::resolve::Addresses;
 use crate::scenario::Scenario;
-use crate::schedule::{DueTimes, Pacer};
 use crate::thread_time::spent;
 use crate::{Control, Error, Outcome, PhaseClock, RunEvent, Silence, ThreadUsage, Together};
+use plan::{DueTimes, Pacer};
 
 const TIMER: Token = Token(usize::MAX);
 /// A connection that begins this long after the last look-up of the server's name looks it up again.

@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::ArrivalSchedule;
-    use crate::schedule::DueTimes;
+    use plan::DueTimes;
 
     const MS: u64 = 1_000_000;
 

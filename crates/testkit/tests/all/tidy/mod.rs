@@ -19,7 +19,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("wire", &["measure"]),
     ("stacks", &["measure"]),
     ("archive", &["measure", "stacks"]),
-    ("load", &["measure", "transport", "wire"]),
+    ("plan", &["measure", "transport"]),
+    ("load", &["measure", "plan", "transport", "wire"]),
     ("broker", &["measure", "transport", "wire"]),
     ("profile", &["linux", "measure", "stacks"]),
     (
@@ -110,6 +111,11 @@ const BANS: &[(&str, &[&str], &str)] = &[
             "mio::",
         ],
         "wire is sans-IO: bytes and `now` come in as arguments",
+    ),
+    (
+        "plan",
+        &["TcpStream", "std::thread", "Clock.now", "mio::", "rustix::"],
+        "a plan neither connects nor waits",
     ),
     (
         "archive",

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Argument;
 
 /// The argument of a stream's subscription that says where it begins; the header that says where a message is.
-pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
+pub const STREAM_OFFSET: &str = "x-stream-offset";
 
 /// A destination's queue, and the exchange in front of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +100,8 @@ impl Exchange {
 
     /// Whether the exchange has to be declared; those that every broker has (`amq.*` and the default
     /// one) never are.
-    pub(crate) fn is_declared(&self) -> bool {
+    #[must_use]
+    pub fn is_declared(&self) -> bool {
         !self.name.is_empty() && !self.name.starts_with("amq.")
     }
 }

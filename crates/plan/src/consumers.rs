@@ -137,7 +137,8 @@ impl ServiceTime {
 
 impl Consumers {
     /// The most deliveries that may be unacknowledged; 0 for no limit.
-    pub(crate) fn most_unacked(&self) -> u64 {
+    #[must_use]
+    pub fn most_unacked(&self) -> u64 {
         let limits = [self.prefetch, self.amqp091.channel_prefetch];
         let limits = limits.into_iter().filter(|limit| *limit > 0);
         limits.min().map_or(0, u64::from)

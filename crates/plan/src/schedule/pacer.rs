@@ -40,10 +40,11 @@ impl Position {
 
 /// See [`ArrivalSchedule`].
 #[derive(Clone, Debug)]
-pub(crate) struct Pacer {
+pub struct Pacer {
     pub(super) curve: Curve,
     pub(super) spacing: Spacing,
-    pub(crate) producers: u64,
+    /// The producers of the group.
+    pub producers: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -120,7 +121,8 @@ impl Pacer {
     }
 
     /// Messages that are requested of the whole group until `t` after the start.
-    pub(crate) fn until(&self, t: Nanos) -> f64 {
+    #[must_use]
+    pub fn until(&self, t: Nanos) -> f64 {
         match &self.curve {
             Curve::Constant(constant) => constant.until(t.0),
             Curve::Linear(linear) => linear.until(t.0),
@@ -133,7 +135,8 @@ impl Pacer {
     }
 
     /// Whether there is a last message.
-    pub(crate) fn ends(&self) -> bool {
+    #[must_use]
+    pub fn ends(&self) -> bool {
         match &self.curve {
             Curve::Constant(_) | Curve::Sine(_) => false,
             Curve::Linear(linear) => linear.ends(),

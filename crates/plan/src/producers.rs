@@ -104,7 +104,8 @@ pub struct StartDelay {
 
 impl StartDelay {
     /// How much later producer `id`, counted over all groups, begins.
-    pub(crate) fn of(&self, id: u32) -> Nanos {
+    #[must_use]
+    pub fn of(&self, id: u32) -> Nanos {
         // Apart from the same seed's arrivals and sizes.
         let random = Random::new(self.seed.rotate_left(32) ^ 1, u64::from(id));
         self.least + Nanos((random.unit(0) * self.spread.0 as f64) as u64)
@@ -143,7 +144,8 @@ impl Producers {
     }
 
     /// A trace that says how large its messages are.
-    pub(crate) fn sizing_trace(&self) -> Option<(&Arc<Trace>, bool)> {
+    #[must_use]
+    pub fn sizing_trace(&self) -> Option<(&Arc<Trace>, bool)> {
         match &self.arrivals {
             ArrivalProcess::Scheduled(schedule) => match schedule.profile() {
                 RateProfile::Trace { trace, .. } if trace.has_sizes() => {
@@ -156,7 +158,8 @@ impl Producers {
     }
 
     /// The smallest and the largest body.
-    pub(crate) fn size_range(&self) -> (usize, usize) {
+    #[must_use]
+    pub fn size_range(&self) -> (usize, usize) {
         self.sizing_trace()
             .and_then(|(trace, _)| trace.size_range())
             .unwrap_or_else(|| self.sizes.range())

@@ -186,7 +186,8 @@ fn intended_of(head: &[u8; FULL_LEN]) -> Time {
 
 /// Whether a body of this length has a check.
 #[inline]
-pub(crate) const fn has_check(len: usize) -> bool {
+#[must_use]
+pub const fn has_check(len: usize) -> bool {
     len >= CHECKED_LEN
 }
 

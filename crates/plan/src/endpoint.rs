@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Resolver, Token};
 
 /// The largest frame requested: RabbitMQ's own limit.
-pub(crate) const FRAME_MAX: u32 = 131_072;
+pub const FRAME_MAX: u32 = 131_072;
 
 /// A broker's address and the login used there. Neither `Debug` nor `Display` shows the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -122,7 +122,10 @@ impl Endpoint {
     }
 
     /// Reads the certificates that secure its connections; `None` for plain TCP.
-    pub(crate) fn connector(&self) -> Result<Option<Arc<Connector>>, Error> {
+    ///
+    /// # Errors
+    /// Those of [`Self::check_certificates`].
+    pub fn connector(&self) -> Result<Option<Arc<Connector>>, Error> {
         let Some(tls) = &self.tls else {
             return Ok(None);
         };

@@ -87,7 +87,8 @@ impl Sizes {
     }
 
     /// Bodies that stay as they are, in messages with a trace header.
-    pub(crate) const fn bodies(&self) -> Option<&Arc<Bodies>> {
+    #[must_use]
+    pub const fn bodies(&self) -> Option<&Arc<Bodies>> {
         match self {
             Self::Bodies(bodies) => Some(bodies),
             _ => None,
@@ -159,7 +160,7 @@ pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(),
 
 /// What one producer sends, message by message.
 #[derive(Clone, Debug)]
-pub(crate) struct Contents {
+pub struct Contents {
     choice: Choice,
     /// As much filler as the largest message needs; all producers of a group share it.
     filler: Arc<[u8]>,
@@ -211,7 +212,7 @@ impl Steps {
 
 /// A group's sizes that differ, made ready for its producers.
 #[derive(Clone, Debug)]
-pub(crate) struct Stock {
+pub struct Stock {
     choice: Stocked,
     filler: Arc<[u8]>,
 }
@@ -228,7 +229,8 @@ enum Stocked {
 impl Stock {
     /// `None` where all messages are alike, which has a faster way. A trace that says how large
     /// messages are outdoes `sizes`; its flag tells whether every producer sends all of it.
-    pub(crate) fn new(sizes: &Sizes, trace: Option<(Arc<Trace>, bool)>) -> Option<Self> {
+    #[must_use]
+    pub fn new(sizes: &Sizes, trace: Option<(Arc<Trace>, bool)>) -> Option<Self> {
         let trace = trace.filter(|(trace, _)| trace.has_sizes());
         let most = match (&trace, sizes) {
             (Some((trace, _)), _) => trace.size_range().map_or(0, |(_, most)| most),
@@ -255,7 +257,8 @@ impl Stock {
 
     /// What producer `position` of the group's `producers` sends; `id` is its number over all
     /// groups.
-    pub(crate) fn contents(&self, id: u32, position: u64, producers: u64) -> Contents {
+    #[must_use]
+    pub fn contents(&self, id: u32, position: u64, producers: u64) -> Contents {
         let choice = match &self.choice {
             Stocked::Shared(choice) => choice.clone(),
             Stocked::Random(distribution, seed) => {
@@ -283,7 +286,8 @@ impl Contents {
     /// The body of the producer's `sequence`-th message, due this long after the start of the load,
     /// before the header is written into it.
     #[inline]
-    pub(crate) fn body(&self, sequence: u64, at: Nanos) -> &[u8] {
+    #[must_use]
+    pub fn body(&self, sequence: u64, at: Nanos) -> &[u8] {
         let size = match &self.choice {
             Choice::Bodies(bodies) => return bodies.content(sequence),
             Choice::List(sizes) => {
@@ -300,7 +304,9 @@ impl Contents {
     }
 
     /// Whether bodies are sent as they are, in messages with a trace header.
-    pub(crate) const fn has_trace_header(&self) -> bool {
+    #[inline]
+    #[must_use]
+    pub const fn has_trace_header(&self) -> bool {
         matches!(self.choice, Choice::Bodies(_))
     }
 }

@@ -20,7 +20,11 @@ impl Resolver {
         Self(Some(Arc::new(look_up)))
     }
 
-    pub(crate) fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    /// The addresses of a host.
+    ///
+    /// # Errors
+    /// It has none, or nobody can tell.
+    pub fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         match &self.0 {
             Some(look_up) => look_up(host, port),
             None => Ok((host, port).to_socket_addrs()?.collect()),

@@ -8,8 +8,7 @@ use super::{
 use crate::Error;
 
 /// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
-/// deleted after it, also where it fails. (An end at once, see [`crate::Control::abort`], leaves
-/// them.)
+/// deleted after it, also where it fails. (An end at once leaves them.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Subscription {
@@ -26,19 +25,22 @@ pub struct Subscription {
 
 impl Subscription {
     /// The subscription of a topic's `n`-th consumer.
-    pub(crate) const fn of(&self, n: usize) -> usize {
+    #[must_use]
+    pub const fn of(&self, n: usize) -> usize {
         if self.shared == 0 { n } else { n % self.shared }
     }
 
     /// The queue behind a topic's subscription.
-    pub(crate) fn queue(&self, topic: &str, index: usize) -> String {
+    #[must_use]
+    pub fn queue(&self, topic: &str, index: usize) -> String {
         format!("{}.{topic}.{index}", self.name)
     }
 }
 
 /// What a consumer has to get of what is sent to its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owed {
+pub enum Owed {
+    /// Everything that is sent.
     All,
     /// What is sent once its subscription is answered, and whatever follows the first message that comes.
     SinceSubscribed,
@@ -48,7 +50,8 @@ pub(crate) enum Owed {
 
 impl Group {
     /// What its consumers of a destination have to get, where they subscribe while the load goes on, or before.
-    pub(crate) fn owed(&self, destination: &Destination, later: bool) -> Owed {
+    #[must_use]
+    pub fn owed(&self, destination: &Destination, later: bool) -> Owed {
         let wanted = &self.consumers.amqp091;
         if destination.amqp091.queue_type != QueueType::Stream {
             return Owed::All;
@@ -70,7 +73,7 @@ impl Group {
 
     /// Who gets a copy of each message of a topic or stream, by its position: consumers, or
     /// subscriptions that several share.
-    pub(crate) fn receivers_of(&self, destination: usize) -> usize {
+    fn receivers_of(&self, destination: usize) -> usize {
         let (all, count) = (self.consumer_count(), self.destinations.len().max(1));
         let consumers = all / count + usize::from(destination < all % count);
         match &self.consumers.subscription {
@@ -80,7 +83,7 @@ impl Group {
     }
 
     /// Queues that its topics' subscriptions need, each with its topic.
-    pub(crate) fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
+    pub fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
         let subscription = self.consumers.subscription.as_ref();
         subscription.into_iter().flat_map(move |it| {
             let topics = self.destinations.iter().enumerate();

@@ -90,7 +90,8 @@ impl Bodies {
 
     /// The body of a producer's `sequence`-th message.
     #[inline]
-    pub(crate) fn content(&self, sequence: u64) -> &[u8] {
+    #[must_use]
+    pub fn content(&self, sequence: u64) -> &[u8] {
         let at = sequence % self.bodies.len().max(1) as u64;
         self.bodies.get(at as usize).map_or(&[], |body| body)
     }

@@ -1,12 +1,22 @@
-//! What to do: the resolved description of one load, without a default that is not stated here.
+//! What a load is to do: the resolved description of one, without a default that is not stated here. Who sends what
+//! to where and when, what is in a message, and what of it makes no sense. Nothing here connects or waits.
 
 mod amqp091;
 mod consumers;
 mod destination;
+mod endpoint;
+mod error;
 mod latency_step;
+pub mod payload;
 mod producers;
 mod properties;
+mod random;
+mod requested;
+mod resolver;
+mod schedule;
+mod sizes;
 mod subscription;
+mod token;
 
 use std::net::IpAddr;
 
@@ -14,20 +24,27 @@ use measure::{Nanos, counted};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub(crate) use self::amqp091::STREAM_OFFSET;
 pub use self::amqp091::{
-    AmqpConsumers, AmqpDestination, AmqpProducers, Exchange, QueueType, StreamOffset,
+    AmqpConsumers, AmqpDestination, AmqpProducers, Exchange, QueueType, STREAM_OFFSET, StreamOffset,
 };
 pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime};
 pub use self::destination::{Destination, DestinationKind};
+pub use self::endpoint::{Auth, ConnectionSettings, Endpoint, FRAME_MAX};
+pub use self::error::Error;
 pub use self::latency_step::LatencyStep;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::properties::{Argument, MessageProperties};
-pub(crate) use self::subscription::Owed;
-pub use self::subscription::Subscription;
+pub use self::random::Random;
+pub use self::requested::Requested;
+pub use self::resolver::Resolver;
+pub use self::schedule::{
+    ArrivalProcess, ArrivalSchedule, DueTimes, Pacer, RateProfile, Spacing, Step, Trace, share,
+};
+pub use self::sizes::{Bodies, Contents, Distribution, Json, SizeStep, Sizes, Stock};
+pub use self::subscription::{Owed, Subscription};
+pub use self::token::Token;
 use crate::payload::FULL_LEN;
 use crate::random::scatter;
-use crate::{ArrivalProcess, Endpoint, Error, Requested};
 
 /// More threads than any machine has cores.
 const MOST_THREADS: usize = 1_024;
@@ -106,7 +123,7 @@ pub enum StopCondition {
 pub struct Phases {
     /// Load that counts towards totals, not towards aggregates.
     pub warmup: Nanos,
-    /// The measured phase; `None` lasts until the message counts are reached or [`crate::Control`]
+    /// The measured phase; `None` lasts until the message counts are reached or somebody
     /// stops the run.
     pub measure: Option<Nanos>,
     /// The longest wait for confirms and deliveries after the last message was sent.
@@ -202,7 +219,8 @@ pub struct ReconnectPolicy {
 
 impl ReconnectPolicy {
     /// A wait for the `attempt`-th time that this `client` tries.
-    pub(crate) fn wait(self, client: u64, attempt: u64) -> Nanos {
+    #[must_use]
+    pub fn wait(self, client: u64, attempt: u64) -> Nanos {
         let span = self.max.0.saturating_sub(self.min.0).saturating_add(1);
         Nanos(self.min.0 + scatter(client.rotate_left(32) ^ attempt) % span)
     }
@@ -261,13 +279,15 @@ impl Group {
     }
 
     /// Connections that consumers share. An exclusive queue's must have the same.
-    pub(crate) fn consumer_connections(&self) -> Option<usize> {
+    #[must_use]
+    pub fn consumer_connections(&self) -> Option<usize> {
         let each_queue = self.has_exclusive().then_some(self.destinations.len());
         self.consumers.connections.or(each_queue)
     }
 
     /// Whether some queues are their consumers' alone.
-    pub(crate) fn has_exclusive(&self) -> bool {
+    #[must_use]
+    pub fn has_exclusive(&self) -> bool {
         self.destinations.iter().any(|queue| queue.exclusive)
     }
 
@@ -394,7 +414,7 @@ impl Plan {
     }
 
     /// The groups that send.
-    pub(crate) fn senders(&self) -> impl Iterator<Item = &Group> {
+    pub fn senders(&self) -> impl Iterator<Item = &Group> {
         self.groups
             .iter()
             .filter(|group| group.producer_count() > 0)
@@ -407,7 +427,10 @@ impl Plan {
     }
 
     /// Finds what no protocol can do.
-    pub(crate) fn validate(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with the observed value and what would do.
+    pub fn validate(&self) -> Result<(), Error> {
         if self.threads == 0 || self.threads > MOST_THREADS {
             return Err(Error::invalid(
                 format!("{} threads cannot carry a load", self.threads),

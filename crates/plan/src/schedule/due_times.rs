@@ -11,7 +11,7 @@ use crate::random::Random;
 
 /// The due times of one producer.
 #[derive(Clone, Debug)]
-pub(crate) struct DueTimes {
+pub struct DueTimes {
     due: Time,
     steps: Steps,
 }
@@ -50,7 +50,8 @@ impl DueTimes {
     /// The part of a schedule that belongs to `producer`: messages `producer`,
     /// `producer + producers`, … Random differs by `id`, the producer's number over all groups: two
     /// groups of the same seed do not send at the same instants.
-    pub(crate) fn new(pacer: &Arc<Pacer>, start: Time, producer: u64, id: u32) -> Self {
+    #[must_use]
+    pub fn new(pacer: &Arc<Pacer>, start: Time, producer: u64, id: u32) -> Self {
         let producers = pacer.producers.max(1);
         let mut due_times = match (&pacer.curve, pacer.spacing) {
             (_, Spacing::Poisson { seed }) => Self {
@@ -91,18 +92,21 @@ impl DueTimes {
 
     /// When the next message is due.
     #[inline]
-    pub(crate) const fn due(&self) -> Time {
+    #[must_use]
+    pub const fn due(&self) -> Time {
         self.due
     }
 
     /// Whether there is no next message.
-    pub(crate) fn is_over(&self) -> bool {
+    #[inline]
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         self.due == NEVER
     }
 
     /// Goes on to the message after it.
     #[inline]
-    pub(crate) fn advance(&mut self) {
+    pub fn advance(&mut self) {
         match &mut self.steps {
             Steps::Even(even_steps) => self.due.0 = even_steps.after(self.due.0),
             _ => self.advance_by_position(),
@@ -143,7 +147,7 @@ impl DueTimes {
 
     /// Passes over what is due before `end`, at most so many, and tells how many those were. Takes time by the
     /// logarithm of their number.
-    pub(crate) fn pass(&mut self, end: Time, most: u64) -> u64 {
+    pub fn pass(&mut self, end: Time, most: u64) -> u64 {
         if self.due >= end || most == 0 {
             return 0;
         }

@@ -94,12 +94,14 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn invalid(cause: impl Into<String>, help: impl Into<String>) -> Self {
+    /// An [`Error::Invalid`].
+    pub fn invalid(cause: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Invalid(Problem::new(cause, "", help))
     }
 
     /// The same with what was observed, which the cause quotes.
-    pub(crate) fn observed(self, value: impl fmt::Display) -> Self {
+    #[must_use]
+    pub fn observed(self, value: impl fmt::Display) -> Self {
         match self {
             Self::Invalid(problem) => Self::Invalid(problem.observed(value)),
             other => other,
@@ -127,7 +129,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn machine(action: impl Into<String>, source: impl fmt::Display) -> Self {
+    /// An [`Error::Machine`].
+    pub fn machine(action: impl Into<String>, source: impl fmt::Display) -> Self {
         Self::Machine {
             action: action.into(),
             detail: source.to_string(),

@@ -36,8 +36,8 @@ use std::sync::{Arc, OnceLock};
 
 use measure::{Nanos, Rate};
 
-pub(crate) use due_times::DueTimes;
-pub(crate) use pacer::Pacer;
+pub use due_times::DueTimes;
+pub use pacer::Pacer;
 pub use trace::Trace;
 
 use crate::Error;
@@ -227,7 +227,7 @@ impl ArrivalSchedule {
     ///
     /// # Errors
     /// [`Error::Invalid`] for rates and lengths that cannot be kept.
-    pub(crate) fn pacer(&self, producers: u64) -> Result<Arc<Pacer>, Error> {
+    pub fn pacer(&self, producers: u64) -> Result<Arc<Pacer>, Error> {
         match self.pacer.get() {
             Some(pacer) if pacer.producers == producers => Ok(Arc::clone(pacer)),
             // Of another number of producers: the plan has changed since.
@@ -241,6 +241,7 @@ impl ArrivalSchedule {
 }
 
 /// How many of `total` messages belong to one of `producers`.
-pub(crate) const fn share(total: u64, producer: u64, producers: u64) -> u64 {
+#[must_use]
+pub const fn share(total: u64, producer: u64, producers: u64) -> u64 {
     total / producers + (producer < total % producers) as u64
 }

@@ -34,13 +34,16 @@ impl Token {
     }
 
     /// The present one.
-    pub(crate) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         let text = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
         text.clone()
     }
 
     /// How often it was renewed.
-    pub(crate) fn version(&self) -> u64 {
+    #[inline]
+    #[must_use]
+    pub fn version(&self) -> u64 {
         self.0.version.load(Ordering::Acquire)
     }
 }
