@@ -52,6 +52,19 @@ pub struct GenerateOptions {
     pub bindings: u32,
 }
 
+/// Whether a section's objects may hold passwords.
+fn is_secret(section: &str) -> bool {
+    section == "users" || section.ends_with("parameters")
+}
+
+/// What of an object should be a name and is no text. RabbitMQ 4.0 takes a number for one, and can delete neither that
+/// queue nor its virtual host again.
+fn unnamed(object: &Value) -> Option<&'static str> {
+    const NAMES: [&str; 5] = ["name", "vhost", "source", "destination", "routing_key"];
+    let is_wrong = |name: &&&str| object.get(**name).is_some_and(|it| !it.is_string());
+    NAMES.iter().find(is_wrong).copied()
+}
+
 impl Definitions {
     /// Reads a file.
     ///
@@ -72,12 +85,20 @@ impl Definitions {
         for (key, value) in value {
             match (SECTIONS.contains(&key.as_str()), value) {
                 (true, Value::Array(objects)) => {
+                    let unnamed = objects.iter().find_map(|it| Some((it, unnamed(it)?)));
+                    if let Some((object, part)) = unnamed {
+                        let seen = match is_secret(&key) {
+                            true => crate::redact::BLOT.to_owned(),
+                            false => brief(object),
+                        };
+                        return Err(refuse(format!(
+                            "{part} of one of its {key} is no text: {seen}"
+                        )));
+                    }
                     found.sections.insert(key, objects);
                 }
                 (true, other) => {
-                    // These may hold passwords.
-                    let is_secret = key == "users" || key.ends_with("parameters");
-                    let seen = if is_secret {
+                    let seen = if is_secret(&key) {
                         crate::redact::BLOT.to_owned()
                     } else {
                         brief(&other)
