@@ -220,6 +220,8 @@ findings! {
         unsent: u64,
         /// Whether the broker was gone.
         gone: bool,
+        /// Whether the run itself took it away for good.
+        for_good: bool,
     },
     /// Pages of metrics that were due did not come.
     ScrapesFailed {

@@ -366,7 +366,9 @@ impl Quantity {
                 let is_part = PARTS.iter().any(|it| of.ends_with(it));
                 !NOT_OF_USERS.contains(&of.as_str()) && !is_part && !OF_ONE.contains(&of.as_str())
             }
-            (None, "broker cpu" | Self::CORES | "broker memory") => true,
+            (None, "broker cpu" | "broker memory") => true,
+            // With operations that nobody paced it says how many there were, which is a figure of its own.
+            (None, Self::CORES) => summary.scenarios().next().is_none() || are_paced,
             (None, "cycles rate") => !are_paced || is_missed,
             (None, name) => Some(name) == rate,
         });

@@ -120,7 +120,7 @@ pub struct Period {
 
 impl RunRecord {
     /// Name and version of the format.
-    pub const SCHEMA: &'static str = "bellows.run-record/1";
+    pub const SCHEMA: &'static str = "bellows.run-record/2";
 }
 
 /// Versions of all that took part.

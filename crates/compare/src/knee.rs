@@ -8,6 +8,8 @@
 pub const LEAST_RATES: usize = 5;
 /// The latency has to grow by this factor over all rates: what is stretched to 0 to 1 has a knee of noise otherwise.
 const LEAST_RISE: f64 = 2.0;
+/// The latency has to grow by this many times what the rate does where it leaps.
+const LEAST_LEAP: f64 = 1.5;
 /// The paper's sensitivity: how many mean distances of two rates the curve has to come back.
 const SENSITIVITY: f64 = 1.0;
 
@@ -44,16 +46,21 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     (most > SENSITIVITY * mean_step && at > 0).then_some(at)
 }
 
-/// The places of two neighbours between which a curve without a knee leaps: it gains half of its rise and more there,
-/// and as many times the latency as twice the rate has grown by. `None` where it nowhere does.
+/// The places of the first two neighbours between which a curve without a knee leaps: it gains a tenth of its rise and
+/// more there, and grows clearly more than the rate. `None` where it nowhere does, or has no rise.
 #[must_use]
 pub fn leap(points: &[(f64, f64)]) -> Option<(usize, usize)> {
     let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
-    let rise = smooth.last()? - smooth.first()?;
+    let (low, high) = (smooth.first()?, smooth.last()?);
+    let rise = high - low;
+    if *high < low * LEAST_RISE {
+        return None;
+    }
     let steps = points.windows(2).zip(smooth.windows(2));
     let is_leap = |step: (&[(f64, f64)], &[f64])| match step {
         ([from, to], [low, high]) => {
-            high - low >= rise / 2.0 && high * from.0 >= LEAST_RISE * low * to.0 && high > low
+            let is_steep = high * from.0 >= LEAST_LEAP * low * to.0;
+            high - low >= rise / 10.0 && is_steep && high > low
         }
         _ => false,
     };
@@ -144,6 +151,16 @@ mod tests {
         for power in [0.0, 0.5, 1.0] {
             let even: Vec<(f64, f64)> = wall.iter().map(|it| (it.0, it.0.powf(power))).collect();
             assert_eq!(leap(&even), None, "{power}");
+        }
+        // The first step that is steep, however far it goes on behind it.
+        for (latencies, step) in [
+            ([1.0, 1.0, 300.0, 600.0, 900.0], (1, 2)),
+            ([1.0, 1.0, 3.9, 4.0, 4.1], (1, 2)),
+            ([1.0, 1.1, 1.2, 1.1, 1.6], (0, 0)),
+        ] {
+            let rates = wall.iter().map(|it| it.0);
+            let points: Vec<_> = rates.zip(latencies).collect();
+            assert_eq!(leap(&points), Some(step).filter(|it| it.1 > 0));
         }
         assert_eq!((leap(&[]), leap(&wall[..1])), (None, None));
     }

@@ -725,6 +725,7 @@ mod tests {
                 unanswered: 0,
                 unsent: 1,
                 gone: false,
+                for_good: false,
             };
             LimitTrial {
                 cautions: vec![

@@ -66,11 +66,13 @@ fn findings() -> Vec<Finding> {
             unanswered: 1,
             unsent: 0,
             gone: false,
+            for_good: false,
         },
         Finding::MessagesUnanswered {
             unanswered: 1,
             unsent: 1,
             gone: true,
+            for_good: false,
         },
     ];
     for who in [Stalled::Broker, Stalled::Generator, Stalled::Machine] {

@@ -271,6 +271,7 @@ fn told(w: &Warning) -> (String, &'static str) {
             unanswered,
             unsent,
             gone,
+            for_good,
         } => (
             format!(
                 "of the messages, {}: they count in the latencies with the time they had waited at the end, so high \
@@ -281,6 +282,7 @@ fn told(w: &Warning) -> (String, &'static str) {
                 ])
             ),
             match (unanswered, unsent) {
+                _ if *for_good => "",
                 _ if *gone => {
                     "find out why the broker went away: its log, and the machine's at that time"
                 }

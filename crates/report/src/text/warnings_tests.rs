@@ -181,6 +181,7 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
             unanswered,
             unsent,
             gone,
+            for_good: false,
         })
     };
     let told = unanswered(3, 0, false);

@@ -245,6 +245,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
             unanswered: ended.unanswered,
             unsent: ended.unsent,
             gone: ended.down_connections > 0,
+            for_good: ended.for_good.is_some(),
         }));
     }
     // Those in flight at the end have a warning of their own.

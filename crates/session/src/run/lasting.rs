@@ -1,10 +1,12 @@
 //! How long messages were sent, acknowledged and received, where a load ends with a number of them: then its measured
 //! phase ends with the last that is sent, and says nothing of how fast they were received.
 
-use archive::{Lasted, RunSummary, Throughput};
+use archive::{Lasted, PerMessage, RunSummary, Throughput};
 use load::Outcome;
 use measure::{Nanos, Phase, Slice, Time};
 
+/// Messages may move for so many times the measured phase until its CPU is none of theirs.
+const MOST: f64 = 1.1;
 /// A measured phase that ends this much before its planned length was ended by the load.
 const EARLY: Nanos = Nanos::from_millis(1);
 
@@ -63,6 +65,11 @@ impl Lasting {
             completed_s: seconds(self.completed, &mut summary.completed),
             received_s: seconds(self.received, &mut summary.received),
         };
+        // What was used is known of the measured phase, in which hardly anything of that happened.
+        if lasted.completed_s.max(lasted.received_s) > length.as_secs_f64() * MOST {
+            summary.cpu_us_per_message = PerMessage::default();
+            summary.cpu_cores = PerMessage::default();
+        }
         summary.lasted = Some(lasted).filter(|it| *it != Lasted::default());
     }
 }
@@ -80,6 +87,19 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+
+    /// The CPU of a measured phase.
+    fn used() -> RunSummary {
+        let each = PerMessage {
+            broker: Some(1.0),
+            client: Some(1.0),
+        };
+        RunSummary {
+            cpu_us_per_message: each,
+            cpu_cores: each,
+            ..RunSummary::default()
+        }
+    }
 
     /// A load that sends 500 messages in 10 ms, and whose consumers need 2 s for them.
     fn told(planned: Option<Nanos>, interrupted: bool) -> RunSummary {
@@ -108,7 +128,7 @@ mod tests {
             slice.counters.received = received;
             lasting.add(&slice);
         }
-        let mut summary = RunSummary::default();
+        let mut summary = used();
         lasting.tell(&outcome, planned, &mut summary);
         summary
     }
@@ -127,10 +147,11 @@ mod tests {
                 received_s: 2.0,
             };
             assert_eq!(summary.lasted, Some(lasted));
+            assert_eq!(summary.cpu_us_per_message, PerMessage::default());
         }
         // The time was over, or somebody stopped it: the measured phase is what was asked for.
         for summary in [told(Some(Nanos::from_millis(10)), false), told(None, true)] {
-            assert_eq!(summary, RunSummary::default());
+            assert_eq!(summary, used());
         }
     }
 }

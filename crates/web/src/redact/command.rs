@@ -478,6 +478,10 @@ impl Reader {
             self.is_doubtful = true;
             return Some(token.text.len());
         }
+        // Within a value that is secret no option begins.
+        if self.is_secret() && !token.before.is_empty() {
+            return None;
+        }
         self.option(token)
     }
 
@@ -765,6 +769,11 @@ fn behind_name(name: &str) -> After {
         it if is_of_login(it) => After::Value,
         _ => After::Anything,
     }
+}
+
+/// Whether what stands behind a name of Erlang's is secret.
+pub(super) fn names_secret(name: &str) -> bool {
+    matches!(name, "login" | "bind" | "dn_lookup_bind") || behind_name(name) == After::Value
 }
 
 /// Whether a word speaks of secrets. Passes are counted.

@@ -1,8 +1,8 @@
 //! Erlang's terms, as `advanced.config` has them, without secrets: lists, tuples, atoms and numbers are shown, but for
 //! what stands behind a name of a secret; strings and binaries only where they are known.
 
-use super::command::is_known_by_itself;
-use super::{BLOT, is_of_login};
+use super::BLOT;
+use super::command::{is_known_by_itself, names_secret};
 
 /// Lists and tuples within each other that are followed.
 const DEEPEST: usize = 64;
@@ -88,7 +88,7 @@ impl<'a> Terms<'a> {
                         BLOT
                     }
                     .to_owned(),
-                    names_secret: is_of_login(atom),
+                    names_secret: names_secret(atom),
                     is_word: true,
                 })
             }
@@ -115,7 +115,7 @@ impl<'a> Terms<'a> {
     fn sequence(&mut self, close: char) -> Option<Shown> {
         self.depth += 1;
         let mut text = self.take(1).to_owned();
-        let (mut names_secret, mut hides) = (false, false);
+        let (mut names, mut hides) = (false, false);
         text += &self.blank();
         while !self.rest.starts_with(close) {
             if self.depth > DEEPEST {
@@ -123,9 +123,11 @@ impl<'a> Terms<'a> {
             }
             let term = self.term()?;
             text += if hides { BLOT } else { &term.text };
-            names_secret |= term.names_secret;
+            names |= term.names_secret;
             // A pair of a list says nothing of those behind it.
             hides |= term.names_secret && (close == '}' || term.is_word);
+            // What is hidden of a tuple may name what stands behind it.
+            hides |= close == '}' && term.is_word && term.text == BLOT;
             text += &self.blank();
             if self.rest.starts_with([',', '|']) {
                 text += self.take(1);
@@ -138,7 +140,7 @@ impl<'a> Terms<'a> {
         text += self.take(1);
         Some(Shown {
             text,
-            names_secret,
+            names_secret: names,
             is_word: false,
         })
     }
@@ -180,10 +182,11 @@ impl<'a> Terms<'a> {
 impl Shown {
     /// A string, a binary or an atom in quotes, with its content.
     fn word(content: &str, whole: &str) -> Self {
-        let is_shown = content.is_empty() || is_known_by_itself(content);
+        let is_number = content.bytes().all(|it| it.is_ascii_digit());
+        let is_shown = content.is_empty() || is_known_by_itself(content) && !is_number;
         Self {
             text: if is_shown { whole } else { BLOT }.to_owned(),
-            names_secret: is_of_login(content),
+            names_secret: names_secret(content),
             is_word: true,
         }
     }
@@ -215,7 +218,18 @@ mod tests {
                 "[{rabbit,[{default_pass,***},{a,1}]}].",
             ),
             ("[{a,[{b,<<\"s3cret\">>}]}].", "[{a,[{b,***}]}]."),
-            ("[{a,\"s3\\\"cret\"},{'s3cret', 5}].", "[{a,***},{***, 5}]."),
+            (
+                "[{a,\"s3\\\"cret\"},{'s3cret', 5}].",
+                "[{a,***},{***, ***}].",
+            ),
+            (
+                "[{pw,\"20242024\"},{pin,4711},{bind,{\"cn=x\",\"12345678\"}},{login,{\"svc\",\"rabbit\"}}].",
+                "[{pw,***},{pin,***},{bind,***},{login,***}].",
+            ),
+            (
+                "[{a,\"12345678\"},{b,{\"cn=x\",rabbit}}].",
+                "[{a,***},{b,{***,***}}].",
+            ),
             ("[{\"password\",[1234]}].", "[{***,***}]."),
             (
                 "[{{a,token},1234},{b,[cookie,1234]}].",
