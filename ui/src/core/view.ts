@@ -773,6 +773,23 @@ reason: string,
 count: number, };
 
 /**
+ * A latency with too few samples for a percentile.
+ */
+export type FewSamples = {
+/**
+ * The latency.
+ */
+latency: string,
+/**
+ * Its samples.
+ */
+samples: number,
+/**
+ * The lowest percentile that has too few: `p99.99`.
+ */
+percentile: string, };
+
+/**
  * A figure and what is decided of it, in words.
  */
 export type FigureRow = {
@@ -2517,6 +2534,19 @@ is_of_broker: boolean,
 broker_cpu?: PageCpu, };
 
 /**
+ * What was sent of what was requested, each second.
+ */
+export type SentOf = {
+/**
+ * What was sent.
+ */
+sent: number,
+/**
+ * What was requested.
+ */
+requested: number, };
+
+/**
  * The series: one entry per interval in each column; `null` where something could not be had.
  */
 export type SeriesColumns = {
@@ -2744,9 +2774,51 @@ away: boolean,
 text: string, };
 
 /**
+ * What is known of waiting for a core while somebody stood still.
+ */
+export type StallWait = "none" | "unknown" | { "for_cores": {
+/**
+ * How long its threads waited, seconds.
+ */
+seconds: number,
+/**
+ * Cores that others took.
+ */
+other_cores: number, } };
+
+/**
  * Who stood still.
  */
 export type Stalled = "broker" | "generator" | "machine";
+
+/**
+ * Times in which somebody stood still or had no connection: the longest of them, and sums of all.
+ */
+export type Stood = {
+/**
+ * How often.
+ */
+times: number,
+/**
+ * When the longest began, seconds since the run's origin.
+ */
+at_s: number,
+/**
+ * How long it took, seconds.
+ */
+for_s: number,
+/**
+ * Connections that it met.
+ */
+connections: number,
+/**
+ * What all of them delayed.
+ */
+messages_delayed: number,
+/**
+ * Those of that which failed.
+ */
+failed: number, };
 
 /**
  * A rate that people want next, and how it is run.
@@ -3014,21 +3086,421 @@ working: Array<number | null>, };
  */
 export type Warning = {
 /**
- * Its kind.
- */
-code: WarningCode,
-/**
  * What it means for the numbers.
  */
 tier: Tier,
 /**
- * What was observed, by name.
+ * The event of the profile that it is about, where that is not the usual one.
  */
-values: Record<string, unknown>,
+event?: string,
+/**
+ * Whether a server was loaded that need not be a broker.
+ */
+of_server: boolean,
 /**
  * The observed value, which number it puts in doubt, and the remedy.
  */
-text: string, };
+text: string, } & ({ "code": "generator_saturated", "values": {
+/**
+ * Share of the time in which the busiest event loop was at work.
+ */
+at_work: number,
+/**
+ * Threads of the generator.
+ */
+threads: number,
+/**
+ * What is counted: `messages`, `cycles`, `requests`.
+ */
+unit: string, } } | { "code": "rate_not_achieved", "values": {
+/**
+ * What is counted: `messages`, `cycles`, `requests`.
+ */
+unit: string,
+/**
+ * What was sent, and what was requested, each second; neither of operations beside another load.
+ */
+rates: SentOf | null,
+/**
+ * Operations that were due and did not begin.
+ */
+not_begun: number,
+/**
+ * How many may be open at a time; 0 without a limit.
+ */
+in_flight_limit: number, } } | { "code": "too_few_cores", "values": {
+/**
+ * Cores that both may use.
+ */
+cores: number,
+/**
+ * Cores that the broker used.
+ */
+broker_cores: number,
+/**
+ * Cores that bellows used.
+ */
+client_cores: number,
+/**
+ * Cores that other processes took; 0 where they did not matter.
+ */
+other_cores: number,
+/**
+ * Share of the time that an event loop waited for a core.
+ */
+run_queue_wait: number,
+/**
+ * Seconds that the broker's threads waited for a core, each second.
+ */
+broker_run_queue_wait: number,
+/**
+ * Whether the requested rate was met all the same.
+ */
+rate_met: boolean, } } | { "code": "debug_build", "values": Record<symbol, never> } | { "code": "too_few_samples", "values": {
+/**
+ * Those that it is true of.
+ */
+latencies: Array<FewSamples>, } } | { "code": "lost_samples", "values": {
+/**
+ * Samples that were lost.
+ */
+lost: number,
+/**
+ * Samples that were taken.
+ */
+samples: number,
+/**
+ * Whether each event is a sample, so that no frequency makes them fewer.
+ */
+each: boolean, } } | { "code": "profiler_throttled", "values": {
+/**
+ * How often.
+ */
+times: number, } } | { "code": "profile_incomplete", "values": {
+/**
+ * Share of the samples that hold a frame without one.
+ */
+unknown_share: number, } | {
+/**
+ * Share of the stacks that reach the root.
+ */
+complete_share: number,
+/**
+ * Share of the stacks that were copied.
+ */
+copied_share: number,
+/**
+ * What executes the program: `erlang`, `java`, `native`.
+ */
+runtime: string, } | {
+/**
+ * Share of the CPU time that the samples stand for.
+ */
+cpu_share: number, } | {
+/**
+ * Share of the samples that are in the probes.
+ */
+probes_share: number, } | {
+/**
+ * The profiler's words.
+ */
+why: string, } } | { "code": "clock_not_steady", "values": {
+/**
+ * The kernel's clock source.
+ */
+clock: string, } } | { "code": "cpu_steal", "values": {
+/**
+ * Share of the machine's time.
+ */
+steal: number, } } | { "code": "not_steady_state", "values": {
+/**
+ * By which share of it the rate changed.
+ */
+change: number,
+/**
+ * Length of the measured phase, whole seconds.
+ */
+seconds: number, } } | { "code": "connection_blocked", "values": {
+/**
+ * How often.
+ */
+times: number,
+/**
+ * The broker's words.
+ */
+reasons: string, } } | { "code": "certificate_not_checked", "values": Record<symbol, never> } | { "code": "connections_lost", "values": {
+/**
+ * Connections that were lost.
+ */
+connections: number,
+/**
+ * When none was left.
+ */
+away: Stood | null, } } | { "code": "messages_lost", "values": {
+/**
+ * Messages that were sent.
+ */
+sent: number,
+/**
+ * Confirmed and never delivered.
+ */
+lost: number,
+/**
+ * Delivered again without the redelivered flag.
+ */
+duplicated: number,
+/**
+ * Messages that came damaged.
+ */
+corrupt: number,
+/**
+ * Messages of other programs.
+ */
+foreign: number, } } | { "code": "messages_outstanding", "values": {
+/**
+ * Messages that were sent.
+ */
+sent: number,
+/**
+ * Not delivered.
+ */
+outstanding: number, } } | { "code": "messages_not_accepted", "values": {
+/**
+ * Messages that were sent.
+ */
+sent: number,
+/**
+ * Messages that were refused.
+ */
+nacked: number,
+/**
+ * Returned, as no queue is bound where they were sent.
+ */
+returned: number,
+/**
+ * Not confirmed, as their connections were lost.
+ */
+not_confirmed: number, } } | { "code": "cycles_failed", "values": {
+/**
+ * What they do, or the page that they ask for.
+ */
+kind: string,
+/**
+ * What is counted: `cycles`, `requests`.
+ */
+unit: string,
+/**
+ * Those that failed.
+ */
+failed: number,
+/**
+ * Those of them that timed out.
+ */
+timed_out: number,
+/**
+ * Those that began.
+ */
+begun: number,
+/**
+ * Why the first one failed; empty where only the events tell.
+ */
+first_failure: string, } } | { "code": "interrupted", "values": {
+/**
+ * Measured seconds.
+ */
+seconds: number, } } | { "code": "archive_incomplete", "values": {
+/**
+ * The file.
+ */
+file: string,
+/**
+ * Its folder.
+ */
+folder: string,
+/**
+ * The system's words.
+ */
+why: string, } } | { "code": "generator_late", "values": {
+/**
+ * Share of the messages that left over 1 ms late.
+ */
+late_share: number,
+/**
+ * Share of the seconds in which loop lag was half of the 99th percentile or more.
+ */
+lag_seconds_share: number,
+/**
+ * The longest turn of an event loop, nanoseconds.
+ */
+lag_max_ns: number,
+/**
+ * Whether messages had a time at which they were due.
+ */
+scheduled: boolean,
+/**
+ * What is counted: `messages`, `cycles`, `requests`.
+ */
+unit: string, } } | { "code": "broker_gone", "values": {
+/**
+ * Connections that were down.
+ */
+connections: number,
+/**
+ * When none was left.
+ */
+away: Stood | null,
+/**
+ * The run's own fault that was for good.
+ */
+fault: string | null, } } | { "code": "stalled", "values": {
+/**
+ * Who it was.
+ */
+who: Stalled,
+/**
+ * What is known of waiting for a core meanwhile.
+ */
+wait: StallWait,
+/**
+ * The fault of the run itself that was on at that time.
+ */
+fault: string | null,
+/**
+ * What was delayed: `messages`, `cycles`, `requests`.
+ */
+unit: string,
+/**
+ * How often.
+ */
+times: number,
+/**
+ * When the longest began, seconds since the run's origin.
+ */
+at_s: number,
+/**
+ * How long it took, seconds.
+ */
+for_s: number,
+/**
+ * Connections that it met.
+ */
+connections: number,
+/**
+ * What all of them delayed.
+ */
+messages_delayed: number,
+/**
+ * Those of that which failed.
+ */
+failed: number, } } | { "code": "messages_unanswered", "values": {
+/**
+ * Sent and not answered.
+ */
+unanswered: number,
+/**
+ * Due and never sent.
+ */
+unsent: number,
+/**
+ * Whether the broker was gone.
+ */
+gone: boolean,
+/**
+ * Whether the run itself took it away for good.
+ */
+for_good: boolean, } } | { "code": "scrapes_failed", "values": {
+/**
+ * The page.
+ */
+page: string,
+/**
+ * Scrapes that failed.
+ */
+failed: number,
+/**
+ * All scrapes.
+ */
+requests: number,
+/**
+ * Why the last of them failed.
+ */
+last_failure: string, } } | { "code": "nothing_selected", "values": {
+/**
+ * The page.
+ */
+page: string,
+/**
+ * What selects nothing.
+ */
+what: string, } } | { "code": "faults_missed", "values": {
+/**
+ * Faults of the experiment.
+ */
+planned: number,
+/**
+ * Those that failed.
+ */
+failed: number,
+/**
+ * Why the first of them failed; empty where none did.
+ */
+first_failure: string,
+/**
+ * Those that had not begun when the run ended.
+ */
+not_begun: number,
+/**
+ * Those that began late.
+ */
+late: number,
+/**
+ * The longest delay, seconds.
+ */
+latest_s: number, } } | { "code": "node_gone", "values": {
+/**
+ * Their numbers.
+ */
+nodes: Array<number>, } } | { "code": "trace_ended", "values": {
+/**
+ * The functions.
+ */
+functions: string,
+/**
+ * Why it ended.
+ */
+why: string,
+/**
+ * The limit that tripped; empty without one.
+ */
+limit: string,
+/**
+ * When, seconds since the run's origin.
+ */
+at_s: number, } } | { "code": "traced", "values": {
+/**
+ * The functions.
+ */
+functions: string, } } | { "code": "looked_into", "values": {
+/**
+ * How often.
+ */
+looks: number,
+/**
+ * The commands.
+ */
+commands: string,
+/**
+ * How long in all, seconds.
+ */
+seconds: number, } } | { "code": "not_permitted", "values": {
+/**
+ * The feature.
+ */
+feature: string,
+/**
+ * What stood in.
+ */
+instead: string, } });
 
 /**
  * The kinds of warning, for machines.
