@@ -327,7 +327,7 @@ struct Sources {
 
 fn sources() -> Sources {
     let mut found = Sources::default();
-    for folder in ["experiment/src", "load/src/plan", "broker/src/faults"] {
+    for folder in ["experiment/src", "plan/src", "broker/src/faults"] {
         let folder = workspace().join("crates").join(folder);
         for entry in fs::read_dir(&folder).expect("folder").flatten() {
             if entry.path().extension().is_none_or(|it| it != "rs") {
