@@ -10,6 +10,8 @@ pub const LEAST_RATES: usize = 5;
 const LEAST_RISE: f64 = 2.0;
 /// The latency has to grow by this many times what the rate does where it leaps.
 const LEAST_LEAP: f64 = 1.5;
+/// The same where no more is asked for: noise does not.
+const SURE_LEAP: f64 = 5.0;
 /// The paper's sensitivity: how many mean distances of two rates the curve has to come back.
 const SENSITIVITY: f64 = 1.0;
 
@@ -46,8 +48,8 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     (most > SENSITIVITY * mean_step && at > 0).then_some(at)
 }
 
-/// The places of the first two neighbours between which a curve without a knee leaps: it gains a tenth of its rise and
-/// more there, and grows clearly more than the rate. `None` where it nowhere does, or has no rise.
+/// The places of the first two neighbours between which a curve without a knee leaps: it grows there by many times what
+/// the rate does, or by clearly more and a tenth of all its rise. `None` where it nowhere does, or has no rise.
 #[must_use]
 pub fn leap(points: &[(f64, f64)]) -> Option<(usize, usize)> {
     let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
@@ -59,8 +61,8 @@ pub fn leap(points: &[(f64, f64)]) -> Option<(usize, usize)> {
     let steps = points.windows(2).zip(smooth.windows(2));
     let is_leap = |step: (&[(f64, f64)], &[f64])| match step {
         ([from, to], [low, high]) => {
-            let is_steep = high * from.0 >= LEAST_LEAP * low * to.0;
-            high - low >= rise / 10.0 && is_steep && high > low
+            let grows = |least: f64| high > low && high * from.0 >= least * low * to.0;
+            grows(SURE_LEAP) || grows(LEAST_LEAP) && high - low >= rise / 10.0
         }
         _ => false,
     };
@@ -156,6 +158,7 @@ mod tests {
         for (latencies, step) in [
             ([1.0, 1.0, 300.0, 600.0, 900.0], (1, 2)),
             ([1.0, 1.0, 3.9, 4.0, 4.1], (1, 2)),
+            ([1.0, 1.0, 30.0, 900.0, 950.0], (1, 2)),
             ([1.0, 1.1, 1.2, 1.1, 1.6], (0, 0)),
         ] {
             let rates = wall.iter().map(|it| it.0);
