@@ -236,7 +236,7 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     }
     let dir = common::folder();
     let dir = dir.path();
-    let lengths = ["phases.warmup=6s", "phases.measure=4s"];
+    let lengths = ["phases.warmup=8s", "phases.measure=6s"];
     let ended = run_artemis(dir, &["--set", lengths[0], "--set", lengths[1]]);
     ended.assert_ok();
     let folder = common::only_run(dir);
