@@ -54,8 +54,9 @@ setup: ## Install the packages that the tests need, and a Node where it is too o
 # Further targets that run beside the tests, such as "bench-check".
 BESIDE ?=
 
-test: setup ## Run every test
-	scripts/test $(foreach target,test-ui $(BESIDE),--beside '$(MAKE) --no-print-directory $(target)')
+test: ## Install what the tests need while they are compiled, and run every test
+	@scripts/setup compile
+	scripts/test --before 'scripts/setup test' $(foreach target,test-ui $(BESIDE),--beside '$(MAKE) --no-print-directory $(target)')
 
 test-rust: ## Run the Rust tests; ARGS are options of `cargo nextest run`
 	scripts/test $(ARGS)
