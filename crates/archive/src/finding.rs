@@ -15,7 +15,6 @@ macro_rules! findings {
 
         /// What was observed, by kind of warning.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
         #[serde(tag = "code", content = "values", rename_all = "snake_case")]
         pub enum Finding { $($(#[$doc])* $kind { $($(#[$of])* $field: $type,)* },)+ }
 
@@ -288,7 +287,6 @@ findings! {
 
 /// Cores that broker and generator share, and who used them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct CoresUsed {
     /// Cores that both may use.
     pub cores: u32,
@@ -308,7 +306,6 @@ pub struct CoresUsed {
 
 /// Faults of an experiment that did not take place as it says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct MissedFaults {
     /// Faults of the experiment.
     pub planned: u64,
@@ -326,7 +323,6 @@ pub struct MissedFaults {
 
 /// What was sent of what was requested, each second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct SentOf {
     /// What was sent.
     pub sent: f64,
@@ -336,7 +332,6 @@ pub struct SentOf {
 
 /// A latency with too few samples for a percentile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FewSamples {
     /// The latency.
     pub latency: String,
@@ -348,7 +343,6 @@ pub struct FewSamples {
 
 /// What a profile lacks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(untagged)]
 pub enum ProfileGap {
     /// Names of functions.
@@ -384,7 +378,6 @@ pub enum ProfileGap {
 
 /// Times in which somebody stood still or had no connection: the longest of them, and sums of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Stood {
     /// How often.
     pub times: u64,
@@ -402,7 +395,6 @@ pub struct Stood {
 
 /// What is known of waiting for a core while somebody stood still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum StallWait {
     /// There was none.

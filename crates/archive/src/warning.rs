@@ -25,7 +25,6 @@ pub const RELEASE_BUILD: &str = "build with `make build`, or install with `make 
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Warning {
     /// What was observed, by kind.
     #[serde(flatten)]
@@ -34,7 +33,6 @@ pub struct Warning {
     pub tier: Tier,
     /// The event of the profile that it is about, where that is not the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "typescript", ts(optional))]
     pub event: Option<String>,
     /// Whether a server was loaded that need not be a broker.
     #[serde(default)]

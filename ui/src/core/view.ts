@@ -1,3522 +1,1596 @@
 // The types of the page's data, made from the Rust types in crates/report/src/view.
 // Renew with: make view
 
-/**
- * What producers or consumers waited for.
- */
+/** What producers or consumers waited for. */
 export type Awaited = "answers" | "credit" | "sockets" | "deliveries";
 
-/**
- * A binding.
- */
+/** A binding. */
 export type BindingRecord = {
-/**
- * Source exchange; empty for the default exchange.
- */
+/** Source exchange; empty for the default exchange. */
 source: string,
-/**
- * Virtual host of both; empty where the record is older than this field.
- */
+/** Virtual host of both; empty where the record is older than this field. */
 vhost: string,
-/**
- * Destination queue or exchange.
- */
+/** Destination queue or exchange. */
 destination: string,
-/**
- * What the destination is, `queue` or `exchange`; empty where the record is older than this field.
- */
+/** What the destination is, `queue` or `exchange`; empty where the record is older than this field. */
 destination_type: string,
-/**
- * Routing key.
- */
+/** Routing key. */
 routing_key: string,
-/**
- * Arguments as `key=value`: those that an exchange of headers compares.
- */
+/** Arguments as `key=value`: those that an exchange of headers compares. */
 arguments: Array<string>, };
 
-/**
- * What was under load.
- */
+/** What was under load. */
 export type BrokerSummary = {
-/**
- * `rabbitmq`, `embedded`, or what the broker calls itself, in lower case.
- */
+/** `rabbitmq`, `embedded`, or what the broker calls itself, in lower case. */
 kind: string,
-/**
- * Its version, where it says.
- */
+/** Its version, where it says. */
 version: string | null,
-/**
- * Its process, where it runs on this machine and could be found.
- */
+/** Its process, where it runs on this machine and could be found. */
 pid: number | null, };
 
-/**
- * What the broker used.
- */
+/** What the broker used. */
 export type BrokerUse = {
-/**
- * CPU of its processes.
- */
+/** CPU of its processes. */
 cores: number,
-/**
- * Share of a core that its busiest thread used.
- */
+/** Share of a core that its busiest thread used. */
 busiest_thread: number | null,
-/**
- * The name of that thread.
- */
+/** The name of that thread. */
 busiest_thread_name: string | null,
-/**
- * Its threads together were ready to run and without a core for this many seconds a second.
- */
+/** Its threads together were ready to run and without a core for this many seconds a second. */
 starved: number | null, };
 
-/**
- * What shows that the broker has no CPU left.
- */
+/** What shows that the broker has no CPU left. */
 export type Busy = "machine" | "thread" | "cores";
 
-/**
- * What the generator did against the embedded broker on this machine.
- */
+/** What the generator did against the embedded broker on this machine. */
 export type Capacity = {
-/**
- * Messages per second.
- */
+/** Messages per second. */
 rate: number,
-/**
- * The load that it was measured with, in words.
- */
+/** The load that it was measured with, in words. */
 shape: string,
-/**
- * The generator could do more: the machine was busy meanwhile, or the embedded broker, which
- * shared it, was the limit.
- */
+/** The generator could do more: the machine was busy meanwhile, or the embedded broker, which
+ * shared it, was the limit. */
 at_least: boolean, };
 
-/**
- * Why the verdict is what it is; the figures are in [`Facts`].
- */
+/** Why the verdict is what it is; the figures are in [`Facts`]. */
 export type Cause = { "code": "broke_off" } | { "code": "all_failed" } | { "code": "too_short" } | { "code": "no_load" } | { "code": "rate_met",
-/**
- * What matters more: the broker stood still for a while, or some of it was late for this reason.
- */
+/** What matters more: the broker stood still for a while, or some of it was late for this reason. */
 late: Lateness | null, } | { "code": "consumers_slow" } | { "code": "consumers_behind",
-/**
- * Why they did.
- */
+/** Why they did. */
 why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code": "own_fault",
-/**
- * It is deliveries that were lacking, and not messages that were to be sent.
- */
+/** It is deliveries that were lacking, and not messages that were to be sent. */
 deliveries: boolean, } | { "code": "others_fill_machine" } | { "code": "stalled_for_cores" } | { "code": "generator_lacks_cores",
-/**
- * Cores that other processes took, where that is much.
- */
+/** Cores that other processes took, where that is much. */
 others: number | null, } | { "code": "both_fill_machine" } | { "code": "machine_full" } | { "code": "both_busy" } | { "code": "generator_busy" } | { "code": "generator_late" } | { "code": "nothing_due" } | { "code": "unclear" } | { "code": "broker_busy",
-/**
- * What was waited for.
- */
+/** What was waited for. */
 wait: Awaited,
-/**
- * What shows that it has none left.
- */
+/** What shows that it has none left. */
 busy: Busy, } | { "code": "broker_lacks_cores",
-/**
- * What was waited for.
- */
+/** What was waited for. */
 wait: Awaited, } | { "code": "broker_stalled",
-/**
- * How long in all, seconds.
- */
+/** How long in all, seconds. */
 for_s: number,
-/**
- * How often.
- */
+/** How often. */
 times: number, } | { "code": "broker_slow",
-/**
- * What was waited for.
- */
+/** What was waited for. */
 wait: Awaited, } | { "code": "in_flight_limit" } | { "code": "broker_unknown" } | { "code": "round_trip" } | { "code": "proxy_way" } | { "code": "link_full",
-/**
- * What was waited for.
- */
+/** What was waited for. */
 wait: Awaited, } | { "code": "network_full" } | { "code": "proxy_full",
-/**
- * What was waited for.
- */
+/** What was waited for. */
 wait: Awaited, } | { "code": "proxy_hides",
-/**
- * What was waited for.
- */
+/** What was waited for. */
 wait: Awaited, } | { "code": "slow_even_idle" } | { "code": "broker_does_not_read" } | { "code": "sockets_full" } | { "code": "no_credit" } | { "code": "alarm" } | { "code": "no_connection" } | { "code": "consumers_idle" };
 
-/**
- * A cell as a person sees it.
- */
+/** A cell as a person sees it. */
 export type CellView = {
-/**
- * A value of each key.
- */
+/** A value of each key. */
 values: Array<string>,
-/**
- * What it is called among the others: `queue-type=classic, num-destinations=1`.
- */
+/** What it is called among the others: `queue-type=classic, num-destinations=1`. */
 label: string,
-/**
- * What comes of its figures; `None` where nothing is decided.
- */
+/** What comes of its figures; `None` where nothing is decided. */
 outcome: ComparisonOutcome | null,
-/**
- * The same in a few words.
- */
+/** The same in a few words. */
 decided: string,
-/**
- * What changed in it, in a sentence.
- */
+/** What changed in it, in a sentence. */
 headline: string,
-/**
- * Which functions explain it, in a sentence.
- */
+/** Which functions explain it, in a sentence. */
 explanation: string | null,
-/**
- * Its own page beside this one, as names of folders and file; empty where there is none.
- */
+/** Its own page beside this one, as names of folders and file; empty where there is none. */
 page: Array<string>,
-/**
- * Every figure that is decided.
- */
+/** Every figure that is decided. */
 figures: Array<FigureRow>, };
 
-/**
- * What the time of a sample went into.
- */
+/** What the time of a sample went into. */
 export type Class = "erlang_code" | "java_code" | "own_code" | "libraries" | "built_in_functions" | "ets" | "messages" | "garbage_collection" | "allocators" | "ports" | "scheduling" | "waiting" | "kernel_network" | "kernel_disk" | "kernel_memory" | "kernel_scheduling" | "kernel_other" | "virtual_machine" | "unnamed";
 
-/**
- * A class that samples fall into.
- */
+/** A class that samples fall into. */
 export type ClassView = {
-/**
- * Which it is.
- */
+/** Which it is. */
 class: Class,
-/**
- * What it is called.
- */
+/** What it is called. */
 name: string,
-/**
- * What it holds.
- */
+/** What it holds. */
 meaning: string, };
 
-/**
- * How a latency is distributed in the measured phase, of every run.
- */
+/** How a latency is distributed in the measured phase, of every run. */
 export type ComparedCurve = {
-/**
- * What it is of.
- */
+/** What it is of. */
 metric: Metric,
-/**
- * A curve for each run of A.
- */
+/** A curve for each run of A. */
 a: Array<Curve>,
-/**
- * A curve for each run of B.
- */
+/** A curve for each run of B. */
 b: Array<Curve>, };
 
-/**
- * A frame below its callers: what it costs with all that it calls.
- */
+/** A frame below its callers: what it costs with all that it calls. */
 export type ComparedFrame = {
-/**
- * The caller, an index that is smaller than its own.
- */
+/** The caller, an index that is smaller than its own. */
 parent?: number,
-/**
- * Index into [`ComparedStacks::names`].
- */
+/** Index into [`ComparedStacks::names`]. */
 name: number,
-/**
- * Mean of A's runs.
- */
+/** Mean of A's runs. */
 a: number,
-/**
- * Mean of B's runs.
- */
+/** Mean of B's runs. */
 b: number,
-/**
- * Interval of B less A, as strict as the decision.
- */
+/** Interval of B less A, as strict as the decision. */
 interval: [number, number],
-/**
- * Whether something changed in it or below it. Only then what it calls was asked about.
- */
+/** Whether something changed in it or below it. Only then what it calls was asked about. */
 asked: boolean,
-/**
- * Whether the change of the whole of it is none of chance.
- */
+/** Whether the change of the whole of it is none of chance. */
 proven: boolean,
-/**
- * The smallest change of it that so many runs show in four of five experiments; `None` where they are too few to show
- * any.
- */
+/** The smallest change of it that so many runs show in four of five experiments; `None` where they are too few to show
+ * any. */
 visible: number | null, };
 
-/**
- * What functions of the broker cost per message on both sides, in nanoseconds of CPU time.
- */
+/** What functions of the broker cost per message on both sides, in nanoseconds of CPU time. */
 export type ComparedFunctions = {
-/**
- * Of the whole broker.
- */
+/** Of the whole broker. */
 broker: CostChange,
-/**
- * Of each function that is dear enough to be asked about: what is proven first, then by how much its own cost changed.
- */
+/** Of each function that is dear enough to be asked about: what is proven first, then by how much its own cost changed. */
 functions: Array<FunctionChange>,
-/**
- * By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's.
- */
+/** By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's. */
 others: number,
-/**
- * The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them.
- */
+/** The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them. */
 explained: Array<ExplainedChange>,
-/**
- * Files of which both sides ran other builds, with functions that have no name of their own: those are one row for each file.
- */
+/** Files of which both sides ran other builds, with functions that have no name of their own: those are one row for each file. */
 other_builds?: Array<string>,
-/**
- * Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest first.
- */
+/** Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest first. */
 renamed?: Array<RenamedFunction>, };
 
-/**
- * What a frame is called.
- */
+/** What a frame is called. */
 export type ComparedName = {
-/**
- * The function, or the group of threads.
- */
+/** The function, or the group of threads. */
 function: string,
-/**
- * The library, program, or `[jit]` and `[kernel]`, that it is of; empty of a group of threads.
- */
+/** The library, program, or `[jit]` and `[kernel]`, that it is of; empty of a group of threads. */
 module: string, };
 
-/**
- * A quantity over the measured phase, of every run.
- */
+/** A quantity over the measured phase, of every run. */
 export type ComparedPanel = {
-/**
- * What it shows: `received rate`.
- */
+/** What it shows: `received rate`. */
 title: string,
-/**
- * What it counts.
- */
+/** What it counts. */
 unit: QuantityUnit,
-/**
- * Start of each interval in seconds since the measured phase began.
- */
+/** Start of each interval in seconds since the measured phase began. */
 t: Array<number>,
-/**
- * Length of each interval.
- */
+/** Length of each interval. */
 dt: Array<number>,
-/**
- * A line for each run of A, in the order of its runs; `null` where something could not be had.
- */
+/** A line for each run of A, in the order of its runs; `null` where something could not be had. */
 a: Array<Array<number | null>>,
-/**
- * The same of B.
- */
+/** The same of B. */
 b: Array<Array<number | null>>, };
 
-/**
- * Call paths of two sides as one tree, in nanoseconds of CPU time per message.
- */
+/** Call paths of two sides as one tree, in nanoseconds of CPU time per message. */
 export type ComparedStacks = {
-/**
- * Always [`ComparedStacks::SCHEMA`].
- */
+/** Always [`ComparedStacks::SCHEMA`]. */
 schema: string,
-/**
- * The whole broker.
- */
+/** The whole broker. */
 broker: CostChange,
-/**
- * Functions and groups of threads, each once.
- */
+/** Functions and groups of threads, each once. */
 names: Array<ComparedName>,
-/**
- * Frames, callers first.
- */
+/** Frames, callers first. */
 frames: Array<ComparedFrame>,
-/**
- * The level at which all frames together were decided.
- */
+/** The level at which all frames together were decided. */
 level: number,
-/**
- * Frames below this share of both sides' CPU were left out; their callers keep what they cost.
- */
+/** Frames below this share of both sides' CPU were left out; their callers keep what they cost. */
 least_share: number, };
 
-/**
- * What comes of all figures together.
- */
+/** What comes of all figures together. */
 export type ComparisonOutcome = "worse" | "better" | "same" | "undecided" | "noise";
 
-/**
- * A comparison as a person sees it.
- */
+/** A comparison as a person sees it. */
 export type ComparisonView = {
-/**
- * Version of this form.
- */
+/** Version of this form. */
 format: number,
-/**
- * The experiment's name.
- */
+/** The experiment's name. */
 name: string,
-/**
- * When its first run began, RFC 3339 in UTC; empty where that is not known.
- */
+/** When its first run began, RFC 3339 in UTC; empty where that is not known. */
 created: string,
-/**
- * Version of the bellows that wrote the page.
- */
+/** Version of the bellows that wrote the page. */
 bellows: string,
-/**
- * What comes of all figures together.
- */
+/** What comes of all figures together. */
 outcome: ComparisonOutcome,
-/**
- * What changed, in a sentence.
- */
+/** What changed, in a sentence. */
 headline: string,
-/**
- * Which functions explain it, in a sentence.
- */
+/** Which functions explain it, in a sentence. */
 explanation: string | null,
-/**
- * What is compared with.
- */
+/** What is compared with. */
 a: SideView,
-/**
- * What is compared.
- */
+/** What is compared. */
 b: SideView,
-/**
- * Whether the runs stand in pairs, in their order.
- */
+/** Whether the runs stand in pairs, in their order. */
 paired: boolean,
-/**
- * Keys of the experiment in which the sides differ.
- */
+/** Keys of the experiment in which the sides differ. */
 differences: Array<ExperimentDifference>,
-/**
- * Why the sides should not be compared, where that was forced.
- */
+/** Why the sides should not be compared, where that was forced. */
 forced: Array<string>,
-/**
- * What was made anew, and what is missing on this page.
- */
+/** What was made anew, and what is missing on this page. */
 remarks: Array<string>,
-/**
- * Warnings of the runs, each once.
- */
+/** Warnings of the runs, each once. */
 warnings: Array<SideWarning>,
-/**
- * Every figure that is decided.
- */
+/** Every figure that is decided. */
 figures: Array<FigureRow>,
-/**
- * Which functions' costs changed.
- */
+/** Which functions' costs changed. */
 functions: ComparedFunctions | null,
-/**
- * What call paths cost, and which changes are proven.
- */
+/** What call paths cost, and which changes are proven. */
 stacks: ComparedStacks | null,
-/**
- * How it is decided, a sentence each.
- */
+/** How it is decided, a sentence each. */
 notes: Array<string>,
-/**
- * What the panels draw of every run over time.
- */
+/** What the panels draw of every run over time. */
 panels: Array<ComparedPanel>,
-/**
- * Percentile curves of both sides.
- */
+/** Percentile curves of both sides. */
 curves: Array<ComparedCurve>,
-/**
- * What the curves are of.
- */
+/** What the curves are of. */
 metrics: Array<MetricInfo>,
-/**
- * The machine of the first run.
- */
+/** The machine of the first run. */
 hardware: Hardware, };
 
-/**
- * What the kernel's TCP says of the connections to the broker, all added up.
- */
+/** What the kernel's TCP says of the connections to the broker, all added up. */
 export type ConnectionTime = {
-/**
- * Share of the time in which a connection had bytes on the way, on average.
- */
+/** Share of the time in which a connection had bytes on the way, on average. */
 busy: number,
-/**
- * Share of the time in which the broker's receive window was full: it did not read.
- */
+/** Share of the time in which the broker's receive window was full: it did not read. */
 peer_full: number,
-/**
- * Share of segments that had to be sent again.
- */
+/** Share of segments that had to be sent again. */
 resent: number,
-/**
- * TCP's smoothed round trip at the end of the measured phase, mean over the connections,
- * nanoseconds: under load, unlike [`Evidence::round_trip_ns`].
- */
+/** TCP's smoothed round trip at the end of the measured phase, mean over the connections,
+ * nanoseconds: under load, unlike [`Evidence::round_trip_ns`]. */
 round_trip_ns: number,
-/**
- * Bytes that waited in our sockets then, mean over the connections.
- */
+/** Bytes that waited in our sockets then, mean over the connections. */
 unsent_bytes: number, };
 
-/**
- * A cost per message on both sides, nanoseconds.
- */
+/** A cost per message on both sides, nanoseconds. */
 export type CostChange = {
-/**
- * Mean of A's runs.
- */
+/** Mean of A's runs. */
 a: number,
-/**
- * Mean of B's runs.
- */
+/** Mean of B's runs. */
 b: number,
-/**
- * Interval of B less A, as strict as the decision.
- */
+/** Interval of B less A, as strict as the decision. */
 interval: [number, number],
-/**
- * Two-sided probability of a change at least as large where there is none, corrected for the other functions.
- */
+/** Two-sided probability of a change at least as large where there is none, corrected for the other functions. */
 p: number,
-/**
- * Whether it is none of chance.
- */
+/** Whether it is none of chance. */
 proven: boolean,
-/**
- * The smallest change that so many runs show in four of five experiments; `None` where they are too few to show any.
- */
+/** The smallest change that so many runs show in four of five experiments; `None` where they are too few to show any. */
 visible: number | null, };
 
-/**
- * One metric's distribution over the measured phase: values at growing percentiles.
- */
+/** One metric's distribution over the measured phase: values at growing percentiles. */
 export type Curve = {
-/**
- * What it is of.
- */
+/** What it is of. */
 metric: Metric,
-/**
- * Samples that it is made of.
- */
+/** Samples that it is made of. */
 count: number,
-/**
- * Share of samples at or below the value, as the number of nines: `-log10(1 - share)`.
- */
+/** Share of samples at or below the value, as the number of nines: `-log10(1 - share)`. */
 nines: Array<number>,
-/**
- * The values, nanoseconds.
- */
+/** The values, nanoseconds. */
 ns: Array<number>, };
 
-/**
- * What is decided of a figure.
- */
+/** What is decided of a figure. */
 export type Decision = "changed" | "negligible" | "same" | "undecided";
 
-/**
- * A labelled moment.
- */
+/** A labelled moment. */
 export type Event = {
-/**
- * Seconds since the origin.
- */
+/** Seconds since the origin. */
 t: number,
-/**
- * One short sentence.
- */
+/** One short sentence. */
 label: string, };
 
-/**
- * What an event tells of.
- */
+/** What an event tells of. */
 export type EventKind = "on_cpu" | "off_cpu" | "memory" | "other";
 
-/**
- * What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
- */
+/** What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores. */
 export type Evidence = {
-/**
- * Length of the measured phase.
- */
+/** Length of the measured phase. */
 seconds: number,
-/**
- * Requested messages per second; `None` if unthrottled.
- */
+/** Requested messages per second; `None` if unthrottled. */
 requested_rate: number | null,
-/**
- * Producers were to send so many messages, and no more, and all of them were sent in the measured phase.
- */
+/** Producers were to send so many messages, and no more, and all of them were sent in the measured phase. */
 counted: boolean,
-/**
- * Standard deviation of the number of requested messages, where arrivals are random.
- */
+/** Standard deviation of the number of requested messages, where arrivals are random. */
 requested_deviation: number,
-/**
- * Producers were asked to wait between an answer and their next message.
- */
+/** Producers were asked to wait between an answer and their next message. */
 closed_loop: boolean,
-/**
- * Messages sent per second.
- */
+/** Messages sent per second. */
 sent_rate: number,
-/**
- * Messages received per second.
- */
+/** Messages received per second. */
 received_rate: number,
-/**
- * Deliveries per second that the messages sent should have led to; `None` without both sides.
- */
+/** Deliveries per second that the messages sent should have led to; `None` without both sides. */
 expected_rate: number | null,
-/**
- * Consumers were asked to take their time.
- */
+/** Consumers were asked to take their time. */
 slow_consumers: boolean,
-/**
- * Share of the messages that were sent over 1 ms late.
- */
+/** Share of the messages that were sent over 1 ms late. */
 late_share: number,
-/**
- * What the producers' time went into; `None` without producers.
- */
+/** What the producers' time went into; `None` without producers. */
 producers: ProducerTime | null,
-/**
- * Messages that may be in flight, all producers together; `None` without such a limit.
- */
+/** Messages that may be in flight, all producers together; `None` without such a limit. */
 in_flight_limit: number | null,
-/**
- * Mean time until the broker answers a message, nanoseconds; 0 without answers.
- */
+/** Mean time until the broker answers a message, nanoseconds; 0 without answers. */
 answer_ns: number,
-/**
- * The event loops.
- */
+/** The event loops. */
 loops: Array<LoopUse>,
-/**
- * The event loops spun while they waited: their CPU says nothing.
- */
+/** The event loops spun while they waited: their CPU says nothing. */
 spun: boolean,
-/**
- * Median of the seconds' worst loop lag, nanoseconds.
- */
+/** Median of the seconds' worst loop lag, nanoseconds. */
 loop_lag_median_ns: number,
-/**
- * The worst loop lag, nanoseconds.
- */
+/** The worst loop lag, nanoseconds. */
 loop_lag_max_ns: number,
-/**
- * Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
- * percentile of the latencies.
- */
+/** Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
+ * percentile of the latencies. */
 lag_explains: number,
-/**
- * Cores that bellows may use.
- */
+/** Cores that bellows may use. */
 cores: number,
-/**
- * Cores of the machine; 0 where that is not known.
- */
+/** Cores of the machine; 0 where that is not known. */
 machine_cores: number,
-/**
- * Bellows and the broker may not use the same cores.
- */
+/** Bellows and the broker may not use the same cores. */
 apart: boolean,
-/**
- * Share of the machine's time that nobody used.
- */
+/** Share of the machine's time that nobody used. */
 idle: number | null,
-/**
- * Share of the machine's time that its hypervisor took.
- */
+/** Share of the machine's time that its hypervisor took. */
 steal: number | null,
-/**
- * CPU of bellows.
- */
+/** CPU of bellows. */
 client_cores: number | null,
-/**
- * CPU of the broker's processes, where they are known.
- */
+/** CPU of the broker's processes, where they are known. */
 broker: BrokerUse | null,
-/**
- * Broker and generator share this machine.
- */
+/** Broker and generator share this machine. */
 same_machine: boolean,
-/**
- * Time that connecting to the broker took: about one round trip, nanoseconds.
- */
+/** Time that connecting to the broker took: about one round trip, nanoseconds. */
 round_trip_ns: number | null,
-/**
- * The shortest time in which the broker itself answered before the load began, nanoseconds: all
- * of the way there and back, past whatever passes connections on.
- */
+/** The shortest time in which the broker itself answered before the load began, nanoseconds: all
+ * of the way there and back, past whatever passes connections on. */
 idle_answer_ns: number | null,
-/**
- * The process on this machine that passes connections on to the broker: a tunnel, a proxy.
- */
+/** The process on this machine that passes connections on to the broker: a tunnel, a proxy. */
 relay: string | null,
-/**
- * How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
- * at the end of the measured phase, at the rate at which it passed on.
- */
+/** How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
+ * at the end of the measured phase, at the rate at which it passed on. */
 relay_held_ns: number | null,
-/**
- * What the kernel says of that process's own connections, to the broker.
- */
+/** What the kernel says of that process's own connections, to the broker. */
 behind_relay: ConnectionTime | null,
-/**
- * What the kernel says of the connections to the broker.
- */
+/** What the kernel says of the connections to the broker. */
 connections: ConnectionTime | null,
-/**
- * What the generator did against the embedded broker on this machine (`bellows calibrate`).
- */
+/** What the generator did against the embedded broker on this machine (`bellows calibrate`). */
 capacity: Capacity | null, };
 
-/**
- * An exchange.
- */
+/** An exchange. */
 export type ExchangeRecord = {
-/**
- * Name; empty for the default exchange.
- */
+/** Name; empty for the default exchange. */
 name: string,
-/**
- * Its virtual host; empty where the record is older than this field.
- */
+/** Its virtual host; empty where the record is older than this field. */
 vhost: string,
-/**
- * `direct`, `topic`, …
- */
+/** `direct`, `topic`, … */
 type: string, };
 
-/**
- * A key whose values differ.
- */
+/** A key whose values differ. */
 export type ExperimentDifference = {
-/**
- * The key, as `--set` writes it: `broker.schedulers`.
- */
+/** The key, as `--set` writes it: `broker.schedulers`. */
 key: string,
-/**
- * Its value on side A; `None` where it has none.
- */
+/** Its value on side A; `None` where it has none. */
 a: string | null,
-/**
- * Its value on side B.
- */
+/** Its value on side B. */
 b: string | null, };
 
-/**
- * A function that explains a part of a change.
- */
+/** A function that explains a part of a change. */
 export type ExplainedChange = {
-/**
- * Its name.
- */
+/** Its name. */
 function: string,
-/**
- * The library, program, or `[jit]` and `[kernel]`, that it is of.
- */
+/** The library, program, or `[jit]` and `[kernel]`, that it is of. */
 module: string,
-/**
- * By how much it, and what it calls, cost more (less where negative), without what functions before it explain.
- */
+/** By how much it, and what it calls, cost more (less where negative), without what functions before it explain. */
 change: number,
-/**
- * Whether that is the function's own cost alone: its stacks are mostly cut, so that what it calls is not known.
- */
+/** Whether that is the function's own cost alone: its stacks are mostly cut, so that what it calls is not known. */
 own: boolean, };
 
-/**
- * Operations that failed for one reason.
- */
+/** Operations that failed for one reason. */
 export type FailureCount = {
-/**
- * The reason.
- */
+/** The reason. */
 reason: string,
-/**
- * How many.
- */
+/** How many. */
 count: number, };
 
-/**
- * A latency with too few samples for a percentile.
- */
-export type FewSamples = {
-/**
- * The latency.
- */
-latency: string,
-/**
- * Its samples.
- */
-samples: number,
-/**
- * The lowest percentile that has too few: `p99.99`.
- */
-percentile: string, };
-
-/**
- * A figure and what is decided of it, in words.
- */
+/** A figure and what is decided of it, in words. */
 export type FigureRow = {
-/**
- * What is decided.
- */
+/** What is decided. */
 decided: string,
-/**
- * Whether it changed for the worse.
- */
+/** Whether it changed for the worse. */
 worse: boolean,
-/**
- * Whether its interval says anything: of too few runs it does not, and of one run of a side there is none.
- */
+/** Whether its interval says anything: of too few runs it does not, and of one run of a side there is none. */
 interval_says: boolean,
-/**
- * Its name, as requirements write it.
- */
+/** Its name, as requirements write it. */
 name: string,
-/**
- * What it counts.
- */
+/** What it counts. */
 unit: QuantityUnit,
-/**
- * Whether more of it is better.
- */
+/** Whether more of it is better. */
 more_is_better: boolean,
-/**
- * Its value in each run of A; 0 where it has none.
- */
+/** Its value in each run of A; 0 where it has none. */
 a: Array<number>,
-/**
- * Its value in each run of B.
- */
+/** Its value in each run of B. */
 b: Array<number>,
-/**
- * Runs of A and of B in which it is nothing at all. Where there are any, no test applies.
- */
+/** Runs of A and of B in which it is nothing at all. Where there are any, no test applies. */
 without: [number, number],
-/**
- * Geometric means of both, of the runs that have it.
- */
+/** Geometric means of both, of the runs that have it. */
 means: [number, number],
-/**
- * By how much of A's value B's is larger, as a share; negative where it is smaller.
- */
+/** By how much of A's value B's is larger, as a share; negative where it is smaller. */
 change: number,
-/**
- * Interval of the change, as strict as the decision; where no test applies, the change twice.
- */
+/** Interval of the change, as strict as the decision; where no test applies, the change twice. */
 interval: [number, number],
-/**
- * Two-sided probability of a change at least as large where there is none.
- */
+/** Two-sided probability of a change at least as large where there is none. */
 p: number,
-/**
- * The same, corrected for the other figures.
- */
+/** The same, corrected for the other figures. */
 corrected_p: number,
-/**
- * Changes within this share do not matter.
- */
+/** Changes within this share do not matter. */
 margin: number,
-/**
- * The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any.
- */
+/** The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any. */
 visible: number,
-/**
- * What is decided.
- */
+/** What is decided. */
 decision: Decision,
-/**
- * Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
- * counted.
- */
+/** Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
+ * counted. */
 needed: number | null,
-/**
- * Where a side has one run alone: no test applies, and this is how well the run knows the figure.
- */
+/** Where a side has one run alone: no test applies, and this is how well the run knows the figure. */
 within_one_run?: WithinOneRun | null, };
 
-/**
- * The figures of the measured phase; `null` where something could not be had.
- */
+/** The figures of the measured phase; `null` where something could not be had. */
 export type Figures = {
-/**
- * Messages sent.
- */
+/** Messages sent. */
 sent: Throughput,
-/**
- * Messages acknowledged.
- */
+/** Messages acknowledged. */
 completed: Throughput,
-/**
- * Messages delivered.
- */
+/** Messages delivered. */
 received: Throughput,
-/**
- * Messages that found the in-flight window full.
- */
+/** Messages that found the in-flight window full. */
 blocked: Throughput,
-/**
- * Mean of the measured phase; `null` when unthrottled.
- */
+/** Mean of the measured phase; `null` when unthrottled. */
 requested_rate: number | null,
-/**
- * Producers wait for answers before they go on: nobody asks the broker for all it can do.
- */
+/** Producers wait for answers before they go on: nobody asks the broker for all it can do. */
 closed_loop: boolean,
-/**
- * Messages that the broker refused.
- */
+/** Messages that the broker refused. */
 refused: number,
-/**
- * Messages that the broker returned.
- */
+/** Messages that the broker returned. */
 returned: number,
-/**
- * Deliveries with the redelivered flag.
- */
+/** Deliveries with the redelivered flag. */
 redelivered: number,
-/**
- * What became of every message; `null` where no ledger was kept.
- */
+/** What became of every message; `null` where no ledger was kept. */
 ledger: LedgerSummary | null,
-/**
- * Share of the measured phase's messages sent over 1 ms late; `null` when unthrottled.
- */
+/** Share of the measured phase's messages sent over 1 ms late; `null` when unthrottled. */
 late_share: number | null,
-/**
- * Measured length of the measured phase, seconds.
- */
+/** Measured length of the measured phase, seconds. */
 measured_s: number,
-/**
- * Latencies of messages.
- */
+/** Latencies of messages. */
 latency: Summaries,
-/**
- * CPU time per message, microseconds.
- */
+/** CPU time per message, microseconds. */
 cpu_us_per_message: PerMessage,
-/**
- * CPU in cores.
- */
+/** CPU in cores. */
 cpu_cores: PerMessage,
-/**
- * Peak resident memory, 10^6 bytes.
- */
+/** Peak resident memory, 10^6 bytes. */
 rss_mb: Rss,
-/**
- * The nodes of a cluster in their order, where several run on this machine.
- */
+/** The nodes of a cluster in their order, where several run on this machine. */
 nodes: Array<NodeSummary>,
-/**
- * What became of the operations of scenarios other than messages, by their names.
- */
+/** What became of the operations of scenarios other than messages, by their names. */
 scenarios: { [key in string]: ScenarioSummary },
-/**
- * Other programs that loaded the broker.
- */
+/** Other programs that loaded the broker. */
 programs: number,
-/**
- * What pages of metrics cost that were requested beside the load.
- */
+/** What pages of metrics cost that were requested beside the load. */
 scrapes: Array<ScrapedPage>, };
 
-/**
- * Between which rates the limit lies.
- */
+/** Between which rates the limit lies. */
 export type FoundLimit = {
-/**
- * The highest rate that held, and below which every rate held that was tried.
- */
+/** The highest rate that held, and below which every rate held that was tried. */
 low: number | null,
-/**
- * The lowest rate that did not hold, and above which none did.
- */
+/** The lowest rate that did not hold, and above which none did. */
 high: number | null,
-/**
- * The lowest rate above `low` that the generator or the machine could not try.
- */
+/** The lowest rate above `low` that the generator or the machine could not try. */
 unclear: number | null,
-/**
- * Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only.
- */
+/** Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only. */
 confirmed: boolean, };
 
-/**
- * What a function costs.
- */
+/** What a function costs. */
 export type FunctionChange = {
-/**
- * Its name.
- */
+/** Its name. */
 function: string,
-/**
- * The library, program, or `[jit]` and `[kernel]`, that it is of.
- */
+/** The library, program, or `[jit]` and `[kernel]`, that it is of. */
 module: string,
-/**
- * With it at the leaf of the stack.
- */
+/** With it at the leaf of the stack. */
 own: CostChange,
-/**
- * With it anywhere on the stack.
- */
+/** With it anywhere on the stack. */
 total: CostChange,
-/**
- * Share of its cost, on both sides together, whose stacks end before their thread's start (0 to 1).
- */
+/** Share of its cost, on both sides together, whose stacks end before their thread's start (0 to 1). */
 cut: number, };
 
-/**
- * The machine, as the kernel describes it.
- */
+/** The machine, as the kernel describes it. */
 export type Hardware = {
-/**
- * Processor model.
- */
+/** Processor model. */
 cpu: string,
-/**
- * Cores of the machine, within the limits of bellows' control groups; its affinity does not count.
- */
+/** Cores of the machine, within the limits of bellows' control groups; its affinity does not count. */
 cores: number,
-/**
- * Memory in bytes.
- */
+/** Memory in bytes. */
 memory_bytes: number,
-/**
- * Kernel name and release.
- */
+/** Kernel name and release. */
 kernel: string,
-/**
- * Operating system name.
- */
+/** Operating system name. */
 os: string,
-/**
- * The kernel's clock source.
- */
+/** The kernel's clock source. */
 clock_source: string | null,
-/**
- * Whether a hypervisor is present.
- */
+/** Whether a hypervisor is present. */
 virtualised: boolean,
-/**
- * Kernel settings that bear on the result, such as `kernel.perf_event_paranoid`.
- */
+/** Kernel settings that bear on the result, such as `kernel.perf_event_paranoid`. */
 settings: Array<[string, string]>, };
 
-/**
- * Where latency begins to rise faster than the rate.
- */
+/** Where latency begins to rise faster than the rate. */
 export type KneeView = {
-/**
- * Messages per second.
- */
+/** Messages per second. */
 rate: number,
-/**
- * The 99th percentile there, nanoseconds.
- */
+/** The 99th percentile there, nanoseconds. */
 p99_ns: number, };
 
-/**
- * What is known of a pattern.
- */
+/** What is known of a pattern. */
 export type KnownView = {
-/**
- * Its share, what its samples do and what cured it elsewhere, in a sentence.
- */
+/** Its share, what its samples do and what cured it elsewhere, in a sentence. */
 text: string,
-/**
- * The address where that is written.
- */
+/** The address where that is written. */
 source: string, };
 
-/**
- * A latency that must not be exceeded.
- */
+/** A latency that must not be exceeded. */
 export type LatencyBound = {
-/**
- * As people write it: `end-to-end p99 < 10ms`.
- */
+/** As people write it: `end-to-end p99 < 10ms`. */
 that: string,
-/**
- * The latency that must not be exceeded, in nanoseconds.
- */
+/** The latency that must not be exceeded, in nanoseconds. */
 ns: number, };
 
-/**
- * Counts by time and by logarithm of the latency. Its cells travel as variable-length integers (LEB128)
+/** Counts by time and by logarithm of the latency. Its cells travel as variable-length integers (LEB128)
  * beside this, in the order of columns, then of buckets: the columns of all cells, each as distance from the
- * cell before; their buckets, as distance from the one before in the same column, else from the lowest; their counts.
- */
+ * cell before; their buckets, as distance from the one before in the same column, else from the lowest; their counts. */
 export type LatencyGrid = {
-/**
- * What it is of.
- */
+/** What it is of. */
 metric: Metric,
-/**
- * Start of each column in seconds since the origin.
- */
+/** Start of each column in seconds since the origin. */
 t: Array<number>,
-/**
- * End of each column.
- */
+/** End of each column. */
 end: Array<number>,
-/**
- * The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds.
- */
+/** The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds. */
 low: number,
-/**
- * Buckets per decade of latency.
- */
+/** Buckets per decade of latency. */
 per_decade: number,
-/**
- * Number of cells.
- */
+/** Number of cells. */
 cells: number, };
 
-/**
- * What is printed of a latency histogram. All values are nanoseconds; all are 0 at `count` 0.
- */
+/** What is printed of a latency histogram. All values are nanoseconds; all are 0 at `count` 0. */
 export type LatencySummary = {
-/**
- * How many latencies were recorded.
- */
+/** How many latencies were recorded. */
 count: number,
-/**
- * Arithmetic mean, from bucket mid-points.
- */
+/** Arithmetic mean, from bucket mid-points. */
 mean_ns: number,
-/**
- * The median.
- */
+/** The median. */
 p50_ns: number,
-/**
- * 90th percentile.
- */
+/** 90th percentile. */
 p90_ns: number,
-/**
- * 99th percentile.
- */
+/** 99th percentile. */
 p99_ns: number,
-/**
- * 99.9th percentile.
- */
+/** 99.9th percentile. */
 "p99.9_ns": number,
-/**
- * 99.99th percentile.
- */
+/** 99.99th percentile. */
 "p99.99_ns": number,
-/**
- * Largest value, to the histogram's precision.
- */
+/** Largest value, to the histogram's precision. */
 max_ns: number, };
 
-/**
- * Why messages left late.
- */
+/** Why messages left late. */
 export type Lateness = "broker_stalled" | "own_fault" | "broker" | "generator_stalled" | "machine_stalled" | "cores" | "generator";
 
-/**
- * Where a message can stand. All counts are of messages, per queue, or per subscriber where each
+/** Where a message can stand. All counts are of messages, per queue, or per subscriber where each
  * gets every message, unless said otherwise. `sent` is the sum of `delivered`, `lost`,
- * `outstanding`, `returned` and `unconfirmed_missing`.
- */
+ * `outstanding`, `returned` and `unconfirmed_missing`. */
 export type LedgerSummary = {
-/**
- * Sent, once per queue or subscriber that should get them.
- */
+/** Sent, once per queue or subscriber that should get them. */
 sent: number,
-/**
- * Delivered at least once.
- */
+/** Delivered at least once. */
 delivered: number,
-/**
- * Confirmed, neither returned nor delivered by the end of the drain, and not outstanding.
- */
+/** Confirmed, neither returned nor delivered by the end of the drain, and not outstanding. */
 lost: number,
-/**
- * Confirmed, neither returned nor delivered by the end of the drain, and the broker may hold
+/** Confirmed, neither returned nor delivered by the end of the drain, and the broker may hold
  * them: a queue's own count says so, or it could not be asked, or a consumer's connection was
- * down or had not given everything away.
- */
+ * down or had not given everything away. */
 outstanding: number,
-/**
- * Given back by the broker, which had no queue for them, and not delivered; confirmed or not.
- */
+/** Given back by the broker, which had no queue for them, and not delivered; confirmed or not. */
 returned: number,
-/**
- * Never confirmed, and neither returned nor delivered by the end of the drain.
- */
+/** Never confirmed, and neither returned nor delivered by the end of the drain. */
 unconfirmed_missing: number,
-/**
- * Never confirmed, and delivered all the same.
- */
+/** Never confirmed, and delivered all the same. */
 unconfirmed_delivered: number,
-/**
- * Deliveries without the redelivered flag, less the messages that had at least one.
- */
+/** Deliveries without the redelivered flag, less the messages that had at least one. */
 duplicated: number,
-/**
- * Deliveries with the flag, less the messages that had no delivery without it: what
- * at-least-once delivery allows.
- */
+/** Deliveries with the flag, less the messages that had no delivery without it: what
+ * at-least-once delivery allows. */
 duplicated_redelivered: number,
-/**
- * Delivered only late: every delivery of the message was without the redelivered flag, and to
- * a consumer that had had a newer message of the same producer without the flag.
- */
+/** Delivered only late: every delivery of the message was without the redelivered flag, and to
+ * a consumer that had had a newer message of the same producer without the flag. */
 reordered: number,
-/**
- * Deliveries whose content is not what was sent. Where the header is hit, nobody can tell
- * which message it was, so it counts as missing too.
- */
+/** Deliveries whose content is not what was sent. Where the header is hit, nobody can tell
+ * which message it was, so it counts as missing too. */
 corrupt: number,
-/**
- * Deliveries of what no producer of this run sent here; they count nowhere else.
- */
+/** Deliveries of what no producer of this run sent here; they count nowhere else. */
 foreign: number,
-/**
- * Whether memory sufficed for all counts to be exact.
- */
+/** Whether memory sufficed for all counts to be exact. */
 exact: boolean, };
 
-/**
- * A run that does not count.
- */
+/** A run that does not count. */
 export type LeftOut = {
-/**
- * The run folder's name.
- */
+/** The run folder's name. */
 id: string,
-/**
- * Why, in a few words.
- */
+/** Why, in a few words. */
 why: string, };
 
-/**
- * What a trial came to.
- */
+/** What a trial came to. */
 export type LimitOutcome = "held" | "missed" | "unclear";
 
-/**
- * A search as a person sees it.
- */
+/** A search as a person sees it. */
 export type LimitView = {
-/**
- * Version of this form.
- */
+/** Version of this form. */
 format: number,
-/**
- * The experiment's name.
- */
+/** The experiment's name. */
 name: string,
-/**
- * When the first trial began, RFC 3339 in UTC; empty where that is not known.
- */
+/** When the first trial began, RFC 3339 in UTC; empty where that is not known. */
 created: string,
-/**
- * Version of the bellows that wrote the page.
- */
+/** Version of the bellows that wrote the page. */
 bellows: string,
-/**
- * What was found, in a sentence.
- */
+/** What was found, in a sentence. */
 headline: string,
-/**
- * What a rate has to meet, in a sentence.
- */
+/** What a rate has to meet, in a sentence. */
 asked: string,
-/**
- * The ends.
- */
+/** The ends. */
 found: FoundLimit,
-/**
- * What the latency of the trials is called; empty where none was measured.
- */
+/** What the latency of the trials is called; empty where none was measured. */
 latency_name: string,
-/**
- * Latencies that must not be exceeded.
- */
+/** Latencies that must not be exceeded. */
 bounds: Array<LatencyBound>,
-/**
- * Every trial, in the order of time.
- */
+/** Every trial, in the order of time. */
 trials: Array<TrialView>,
-/**
- * Rates that people want next.
- */
+/** Rates that people want next. */
 suggested: Array<SuggestedRate>,
-/**
- * How it was searched, and what limits what it says.
- */
+/** How it was searched, and what limits what it says. */
 notes: Array<string>,
-/**
- * Where latency begins to rise faster than the rate.
- */
+/** Where latency begins to rise faster than the rate. */
 knee: KneeView | null,
-/**
- * Where that is, or why it is not known; empty where no latency was measured.
- */
+/** Where that is, or why it is not known; empty where no latency was measured. */
 knee_text: string,
-/**
- * Throughput against the number of clients, where that is what was varied.
- */
+/** Throughput against the number of clients, where that is what was varied. */
 scale: ScaleView | null, };
 
-/**
- * Who or what kept the run from more messages.
- */
+/** Who or what kept the run from more messages. */
 export type LimitedBy = "broker" | "generator" | "network" | "schedule" | "undecided";
 
-/**
- * The lines of a profile; their tree follows in the columns.
- */
+/** The lines of a profile; their tree follows in the columns. */
 export type LinesHead = {
-/**
- * Number of nodes of the tree of lines.
- */
+/** Number of nodes of the tree of lines. */
 nodes: number,
-/**
- * Bytes of the columns that are read when lines are asked for.
- */
+/** Bytes of the columns that are read when lines are asked for. */
 bytes: number,
-/**
- * Names of files, without their folders.
- */
+/** Names of files, without their folders. */
 files: Array<string>,
-/**
- * Per line: index into `files`; the first is of all that has no line.
- */
+/** Per line: index into `files`; the first is of all that has no line. */
 file: Array<number>,
-/**
- * Per line: its number, 0 where it has none.
- */
+/** Per line: its number, 0 where it has none. */
 number: Array<number>, };
 
-/**
- * A time in which somebody looked into the broker, in seconds since the origin.
- */
+/** A time in which somebody looked into the broker, in seconds since the origin. */
 export type LookBand = {
-/**
- * When it began.
- */
+/** When it began. */
 start: number,
-/**
- * When it ended.
- */
+/** When it ended. */
 end: number,
-/**
- * What looked: `bellows erlang top`.
- */
+/** What looked: `bellows erlang top`. */
 label: string,
-/**
- * All of it, in a sentence.
- */
+/** All of it, in a sentence. */
 text: string, };
 
-/**
- * What an event loop did with its time.
- */
+/** What an event loop did with its time. */
 export type LoopUse = {
-/**
- * On a core.
- */
+/** On a core. */
 cpu: number,
-/**
- * With nothing to do, which includes the time that waking up took.
- */
+/** With nothing to do, which includes the time that waking up took. */
 idle: number,
-/**
- * Ready to run and without a core; `None` where the kernel keeps no account of it.
- */
+/** Ready to run and without a core; `None` where the kernel keeps no account of it. */
 starved: number | null, };
 
-/**
- * A key that is varied, and its values.
- */
+/** A key that is varied, and its values. */
 export type MatrixKey = {
-/**
- * As `--over` names it: `load.0.queue-type`.
- */
+/** As `--over` names it: `load.0.queue-type`. */
 key: string,
-/**
- * Its values, in the order in which they were given.
- */
+/** Its values, in the order in which they were given. */
 values: Array<string>, };
 
-/**
- * A matrix as a person sees it.
- */
+/** A matrix as a person sees it. */
 export type MatrixView = {
-/**
- * Version of this form.
- */
+/** Version of this form. */
 format: number,
-/**
- * The experiment's name.
- */
+/** The experiment's name. */
 name: string,
-/**
- * When its first run began, RFC 3339 in UTC; empty where that is not known.
- */
+/** When its first run began, RFC 3339 in UTC; empty where that is not known. */
 created: string,
-/**
- * Version of the bellows that wrote the page.
- */
+/** Version of the bellows that wrote the page. */
 bellows: string,
-/**
- * What comes of all cells together.
- */
+/** What comes of all cells together. */
 outcome: ComparisonOutcome,
-/**
- * Where it helps and where it hurts, in a sentence.
- */
+/** Where it helps and where it hurts, in a sentence. */
 headline: string,
-/**
- * What is compared with, in all cells.
- */
+/** What is compared with, in all cells. */
 a: SideView,
-/**
- * What is compared, in all cells.
- */
+/** What is compared, in all cells. */
 b: SideView,
-/**
- * Keys of the experiment in which the sides differ, in every cell.
- */
+/** Keys of the experiment in which the sides differ, in every cell. */
 differences: Array<ExperimentDifference>,
-/**
- * The keys that are varied.
- */
+/** The keys that are varied. */
 keys: Array<MatrixKey>,
-/**
- * What the keys are called beside each other.
- */
+/** What the keys are called beside each other. */
 key_names: Array<string>,
-/**
- * The cells, the last key's value changing first.
- */
+/** The cells, the last key's value changing first. */
 cells: Array<CellView>,
-/**
- * The names of all figures that cells have.
- */
+/** The names of all figures that cells have. */
 figures: Array<string>,
-/**
- * As many of them, which come first, are what a reader asks about in the first place.
- */
+/** As many of them, which come first, are what a reader asks about in the first place. */
 main_figures: number,
-/**
- * Why the sides should not be compared, where that was forced.
- */
+/** Why the sides should not be compared, where that was forced. */
 forced: Array<string>,
-/**
- * What was made anew, and what is missing.
- */
+/** What was made anew, and what is missing. */
 remarks: Array<string>,
-/**
- * Warnings of the runs, each once.
- */
+/** Warnings of the runs, each once. */
 warnings: Array<SideWarning>,
-/**
- * How it is decided, a sentence each.
- */
+/** How it is decided, a sentence each. */
 notes: Array<string>,
-/**
- * The machine of the first run.
- */
+/** The machine of the first run. */
 hardware: Hardware, };
 
-/**
- * A metric, as its index in the registry.
- */
+/** A metric, as its index in the registry. */
 export type Metric = string;
 
-/**
- * What is known of a metric.
- */
+/** What is known of a metric. */
 export type MetricInfo = {
-/**
- * The key in JSON and the tag in the HDR log: lower case, digits and `_`.
- */
+/** The key in JSON and the tag in the HDR log: lower case, digits and `_`. */
 key: string,
-/**
- * The name that people read.
- */
+/** The name that people read. */
 name: string,
-/**
- * `ns` for a histogram; what is counted for the others, such as `cycles`.
- */
+/** `ns` for a histogram; what is counted for the others, such as `cycles`. */
 unit: string,
-/**
- * How values are kept.
- */
+/** How values are kept. */
 kind: MetricKind,
-/**
- * The scenario that it belongs to.
- */
+/** The scenario that it belongs to. */
 scenario: string,
-/**
- * Whether it is one part of a whole that another histogram of the scenario measures: the means
- * of all parts add up.
- */
+/** Whether it is one part of a whole that another histogram of the scenario measures: the means
+ * of all parts add up. */
 part: boolean,
-/**
- * What it means, in one sentence.
- */
+/** What it means, in one sentence. */
 meaning: string, };
 
-/**
- * How the values of a metric are kept and summed up.
- */
+/** How the values of a metric are kept and summed up. */
 export type MetricKind = "histogram" | "counter" | "peak";
 
-/**
- * A series of a panel.
- */
+/** A series of a panel. */
 export type NamedLine = {
-/**
- * The values of its labels; empty where it has none.
- */
+/** The values of its labels; empty where it has none. */
 label: string,
-/**
- * One entry per interval; `null` where nothing was read.
- */
+/** One entry per interval; `null` where nothing was read. */
 values: Array<number | null>, };
 
-/**
- * Series of one source and name, drawn together.
- */
+/** Series of one source and name, drawn together. */
 export type NamedPanel = {
-/**
- * Who told it: the machine, the broker, or a scrape.
- */
+/** Who told it: the machine, the broker, or a scrape. */
 source: string,
-/**
- * What it says.
- */
+/** What it says. */
 name: string,
-/**
- * What its values count.
- */
+/** What its values count. */
 unit: 'count' | 'per-second' | 'bytes' | 'bytes-per-second' | 'cores' | 'share' | 'seconds',
-/**
- * Whether it is shown before anybody asks for it.
- */
+/** Whether it is shown before anybody asks for it. */
 shown: boolean,
-/**
- * Start of each interval in seconds since the origin.
- */
+/** Start of each interval in seconds since the origin. */
 t: Array<number>,
-/**
- * Length of each in seconds.
- */
+/** Length of each in seconds. */
 dt: Array<number>,
-/**
- * The largest first.
- */
+/** The largest first. */
 lines: Array<NamedLine>,
-/**
- * Series that were left out because they are smaller.
- */
+/** Series that were left out because they are smaller. */
 left_out: number, };
 
-/**
- * What a node of a cluster used in the measured phase, with its descendants.
- */
+/** What a node of a cluster used in the measured phase, with its descendants. */
 export type NodeSummary = {
-/**
- * Its number, from 0 on.
- */
+/** Its number, from 0 on. */
 node: number,
-/**
- * CPU time per second, in cores. What a node used before it was killed counts.
- */
+/** CPU time per second, in cores. What a node used before it was killed counts. */
 cpu_cores: number,
-/**
- * Peak resident memory in MB (10^6 bytes).
- */
+/** Peak resident memory in MB (10^6 bytes). */
 rss_mb: number, };
 
-/**
- * CPU time that a page costs the broker, beyond what it uses for the load meanwhile.
- */
+/** CPU time that a page costs the broker, beyond what it uses for the load meanwhile. */
 export type PageCpu = {
-/**
- * Of a page, as estimated.
- */
+/** Of a page, as estimated. */
 seconds: number,
-/**
- * The interval that holds it with a confidence of 95 %.
- */
+/** The interval that holds it with a confidence of 95 %. */
 interval: [number, number], };
 
-/**
- * A piece of the sentence.
- */
+/** A piece of the sentence. */
 export type Part = {
-/**
- * The words.
- */
+/** The words. */
 text: string,
-/**
- * A name from the code, to be set in its typeface.
- */
+/** A name from the code, to be set in its typeface. */
 code: boolean,
-/**
- * The whole name, where the words are not all of it.
- */
+/** The whole name, where the words are not all of it. */
 whole: string | null, };
 
-/**
- * CPU-microseconds per message: CPU time of the measured phase divided by the messages that the
- * process handled in it (the larger of sent and received). Absent where it could not be read.
- */
+/** CPU-microseconds per message: CPU time of the measured phase divided by the messages that the
+ * process handled in it (the larger of sent and received). Absent where it could not be read. */
 export type PerMessage = {
-/**
- * The broker's process tree.
- */
+/** The broker's process tree. */
 broker: number | null,
-/**
- * What bellows itself took.
- */
+/** What bellows itself took. */
 client: number | null, };
 
-/**
- * Percentiles in nanoseconds, per interval; `null` where nothing was recorded in it.
- */
+/** Percentiles in nanoseconds, per interval; `null` where nothing was recorded in it. */
 export type Percentiles = {
-/**
- * The median.
- */
+/** The median. */
 p50: Array<number | null>,
-/**
- * The 99th percentile.
- */
+/** The 99th percentile. */
 p99: Array<number | null>,
-/**
- * The highest value.
- */
+/** The highest value. */
 max: Array<number | null>,
-/**
- * The mean, of a part: means of parts add up.
- */
+/** The mean, of a part: means of parts add up. */
 mean?: Array<number | null>, };
 
-/**
- * The part of a run that an interval belongs to. No interval spans two.
- */
+/** The part of a run that an interval belongs to. No interval spans two. */
 export type Phase = "warmup" | "measure" | "drain";
 
-/**
- * One phase in seconds since the origin.
- */
+/** One phase in seconds since the origin. */
 export type PhaseSpan = {
-/**
- * Which phase.
- */
+/** Which phase. */
 phase: Phase,
-/**
- * First moment, in seconds since the origin.
- */
+/** First moment, in seconds since the origin. */
 start: number,
-/**
- * End, in seconds since the origin.
- */
+/** End, in seconds since the origin. */
 end: number, };
 
-/**
- * A failure as a user meets it: what went wrong, what was observed, and what to do. Each crate's
+/** A failure as a user meets it: what went wrong, what was observed, and what to do. Each crate's
  * error type says which failures it tells apart, and makes one of these of each; only `report`
- * turns them into text. Nothing in it is secret.
- */
+ * turns them into text. Nothing in it is secret. */
 export type Problem = {
-/**
- * What could not be done, or what makes no sense, and where: `cannot connect to
- * amqp://guest@localhost:5672/`.
- */
+/** What could not be done, or what makes no sense, and where: `cannot connect to
+ * amqp://guest@localhost:5672/`. */
 cause: string,
-/**
- * What was observed: the system's words, the broker's reply, the number that is out of
- * range. Where the cause quotes it, text leaves it out here.
- */
+/** What was observed: the system's words, the broker's reply, the number that is out of
+ * range. Where the cause quotes it, text leaves it out here. */
 value: string,
-/**
- * The remedy.
- */
+/** The remedy. */
 help: string,
-/**
- * Lines of a log that explain the cause; empty where there is none.
- */
+/** Lines of a log that explain the cause; empty where there is none. */
 log?: string, };
 
-/**
- * An Erlang process, or several of one role, connection and virtual host.
- */
+/** An Erlang process, or several of one role, connection and virtual host. */
 export type ProcessView = {
-/**
- * What it is called: `queue orders-7`.
- */
+/** What it is called: `queue orders-7`. */
 label: string,
-/**
- * Its identifier, `<0.123.0>`; empty where it stands for several.
- */
+/** Its identifier, `<0.123.0>`; empty where it stands for several. */
 id: string,
-/**
- * What it is: `queue`, `channel`; empty where not known.
- */
+/** What it is: `queue`, `channel`; empty where not known. */
 role: string,
-/**
- * The connection that it works for; empty where it works for none, null where it stands for processes of
- * several.
- */
+/** The connection that it works for; empty where it works for none, null where it stands for processes of
+ * several. */
 connection: string | null,
-/**
- * The virtual host that it works for; empty where it works for none, null where it stands for processes of
- * several.
- */
+/** The virtual host that it works for; empty where it works for none, null where it stands for processes of
+ * several. */
 vhost: string | null,
-/**
- * Processes that it stands for.
- */
+/** Processes that it stands for. */
 processes: number, };
 
-/**
- * What the producers' time went into, as shares that add up to 1.
- */
+/** What the producers' time went into, as shares that add up to 1. */
 export type ProducerTime = {
-/**
- * A message was due and could go: the event loop had not come to it.
- */
+/** A message was due and could go: the event loop had not come to it. */
 ready: number,
-/**
- * Nothing was due.
- */
+/** Nothing was due. */
 schedule: number,
-/**
- * The in-flight budget was used up: answers were awaited.
- */
+/** The in-flight budget was used up: answers were awaited. */
 budget: number,
-/**
- * The broker gave no credit (AMQP 1.0).
- */
+/** The broker gave no credit (AMQP 1.0). */
 credit: number,
-/**
- * The socket took no more bytes.
- */
+/** The socket took no more bytes. */
 socket: number,
-/**
- * The broker had blocked the connection.
- */
+/** The broker had blocked the connection. */
 blocked: number,
-/**
- * There was no connection.
- */
+/** There was no connection. */
 away: number, };
 
-/**
- * The part of a profile that travels as JSON; the columns follow it in the binary part.
- */
+/** The part of a profile that travels as JSON; the columns follow it in the binary part. */
 export type ProfileHead = {
-/**
- * What was sampled: `cpu`.
- */
+/** What was sampled: `cpu`. */
 event: string,
-/**
- * The kernel's name of it.
- */
+/** The kernel's name of it. */
 kernel_event: string,
-/**
- * What it tells of.
- */
+/** What it tells of. */
 event_kind: EventKind,
-/**
- * What the weight of a sample counts.
- */
+/** What the weight of a sample counts. */
 unit: string,
-/**
- * Whether that is, or may be, samples that were added up before: each of them counts where chance is told.
- */
+/** Whether that is, or may be, samples that were added up before: each of them counts where chance is told. */
 counts_samples: boolean,
-/**
- * Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
- */
+/** Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none. */
 period_ns: number,
-/**
- * Samples per second of CPU time.
- */
+/** Samples per second of CPU time. */
 frequency: number,
-/**
- * Samples that the kernel dropped.
- */
+/** Samples that the kernel dropped. */
 lost: number,
-/**
- * How often the kernel stopped sampling for a while.
- */
+/** How often the kernel stopped sampling for a while. */
 throttled: number,
-/**
- * Share of the frames without a name.
- */
+/** Share of the frames without a name. */
 unknown_share: number,
-/**
- * Share of the stacks that reach their thread's start.
- */
+/** Share of the stacks that reach their thread's start. */
 complete_share: number,
-/**
- * What part of the process's CPU time the samples stand for, in words; empty where that is not known.
- */
+/** What part of the process's CPU time the samples stand for, in words; empty where that is not known. */
 covered: string,
-/**
- * How the stacks were unwound, in one line; empty where that is not known.
- */
+/** How the stacks were unwound, in one line; empty where that is not known. */
 stacks: string,
-/**
- * What is known of patterns in the stacks of the whole run, largest share first.
- */
+/** What is known of patterns in the stacks of the whole run, largest share first. */
 known: Array<KnownView>,
-/**
- * CPU time of the profiler itself, nanoseconds.
- */
+/** CPU time of the profiler itself, nanoseconds. */
 own_cpu_ns: number,
-/**
- * What its reader should know.
- */
+/** What its reader should know. */
 notes: Array<string>,
-/**
- * Whether samples carry a time; without, every window holds all of them.
- */
+/** Whether samples carry a time; without, every window holds all of them. */
 timed: boolean,
-/**
- * Sample times are multiples of this many nanoseconds.
- */
+/** Sample times are multiples of this many nanoseconds. */
 tick_ns: number,
-/**
- * Names of modules.
- */
+/** Names of modules. */
 modules: Array<string>,
-/**
- * Names of functions and of groups of threads.
- */
+/** Names of functions and of groups of threads. */
 names: Array<string>,
-/**
- * Per name: index into `modules`.
- */
+/** Per name: index into `modules`. */
 module: Array<number>,
-/**
- * Per name: its kind.
- */
+/** Per name: its kind. */
 kind: Array<number>,
-/**
- * Lines of source code; `None` where none is known.
- */
+/** Lines of source code; `None` where none is known. */
 lines: LinesHead | null,
-/**
- * The classes that nodes are of, from the broker's own code down to the kernel.
- */
+/** The classes that nodes are of, from the broker's own code down to the kernel. */
 classes: Array<ClassView>,
-/**
- * The Erlang processes of the node, largest share first; empty where none is known.
- */
+/** The Erlang processes of the node, largest share first; empty where none is known. */
 processes: Array<ProcessView>,
-/**
- * Names of threads; empty where samples carry no time.
- */
+/** Names of threads; empty where samples carry no time. */
 threads: Array<string>,
-/**
- * Bytes of the columns.
- */
+/** Bytes of the columns. */
 bytes: number,
-/**
- * Number of nodes of the tree.
- */
+/** Number of nodes of the tree. */
 nodes: number,
-/**
- * Number of samples.
- */
+/** Number of samples. */
 samples: number,
-/**
- * Whether the columns hold weights; without, each sample weighs 1.
- */
+/** Whether the columns hold weights; without, each sample weighs 1. */
 weighted: boolean, };
 
-/**
- * What a figure counts.
- */
+/** What a figure counts. */
 export type QuantityUnit = "ns" | "per_second" | "share" | "count" | "bytes" | "cores";
 
-/**
- * A queue.
- */
+/** A queue. */
 export type QueueRecord = {
-/**
- * The queue's name.
- */
+/** The queue's name. */
 name: string,
-/**
- * Its virtual host; empty where the record is older than this field.
- */
+/** Its virtual host; empty where the record is older than this field. */
 vhost: string,
-/**
- * `classic`, `quorum`, `stream`, or what the broker says.
- */
+/** `classic`, `quorum`, `stream`, or what the broker says. */
 type: string,
-/**
- * Survives a restart.
- */
+/** Survives a restart. */
 durable: boolean,
-/**
- * Messages in it at the end of the run, as the broker counts them; a stream's count lags behind.
- */
+/** Messages in it at the end of the run, as the broker counts them; a stream's count lags behind. */
 messages: number,
-/**
- * Consumers that are subscribed to it.
- */
+/** Consumers that are subscribed to it. */
 consumers: number,
-/**
- * The node of a cluster that its process or its leader is on; empty where all queues are on one.
- */
+/** The node of a cluster that its process or its leader is on; empty where all queues are on one. */
 leader?: string,
-/**
- * The nodes that have it, where it is replicated.
- */
+/** The nodes that have it, where it is replicated. */
 members?: Array<string>,
-/**
- * Arguments as `key=value`.
- */
+/** Arguments as `key=value`. */
 arguments: Array<string>, };
 
-/**
- * One fact, in words.
- */
+/** One fact, in words. */
 export type Reason = {
-/**
- * For machines: `in_flight_full`, `loop_busy`, `broker_cpu`, …
- */
+/** For machines: `in_flight_full`, `loop_busy`, `broker_cpu`, … */
 code: string,
-/**
- * For people.
- */
+/** For people. */
 text: string,
-/**
- * The verdict rests on it; others are circumstances.
- */
+/** The verdict rests on it; others are circumstances. */
 decided: boolean, };
 
-/**
- * A function that takes another number of arguments in another version, so that it has another name.
- */
+/** A function that takes another number of arguments in another version, so that it has another name. */
 export type RenamedFunction = {
-/**
- * Its name on A.
- */
+/** Its name on A. */
 a: string,
-/**
- * Its name on B.
- */
+/** Its name on B. */
 b: string, };
 
-/**
- * One figure in all runs.
- */
+/** One figure in all runs. */
 export type RepeatedFigure = {
-/**
- * Its name, as requirements write it.
- */
+/** Its name, as requirements write it. */
 name: string,
-/**
- * What it counts.
- */
+/** What it counts. */
 unit: QuantityUnit,
-/**
- * A value for each run; `None` where it cannot be told or the run is not complete.
- */
+/** A value for each run; `None` where it cannot be told or the run is not complete. */
 values: Array<number | null>,
-/**
- * Arithmetic mean of the values.
- */
+/** Arithmetic mean of the values. */
 mean: number,
-/**
- * Sample standard deviation (n - 1); `None` for one value.
- */
+/** Sample standard deviation (n - 1); `None` for one value. */
 sd: number | null,
-/**
- * The smallest value.
- */
+/** The smallest value. */
 min: number,
-/**
- * The largest value.
- */
+/** The largest value. */
 max: number,
-/**
- * 95 % interval of the mean by Student's t; `None` for fewer than three values.
- */
+/** 95 % interval of the mean by Student's t; `None` for fewer than three values. */
 interval: [number, number] | null, };
 
-/**
- * One of the runs.
- */
+/** One of the runs. */
 export type RepeatedRun = {
-/**
- * The run folder's name; empty where none was kept.
- */
+/** The run folder's name; empty where none was kept. */
 id: string,
-/**
- * How far it got. Only what is complete counts.
- */
+/** How far it got. Only what is complete counts. */
 state: RunState,
-/**
- * A warning says that one of its numbers must not be used.
- */
+/** A warning says that one of its numbers must not be used. */
 invalid: boolean,
-/**
- * It has warnings of tier caution: they say which of its numbers are off, and which way.
- */
+/** It has warnings of tier caution: they say which of its numbers are off, and which way. */
 cautious: boolean,
-/**
- * Names of figures in which it lies far from the other runs.
- */
+/** Names of figures in which it lies far from the other runs. */
 apart: Array<string>, };
 
-/**
- * Runs of one experiment, one after the other.
- */
+/** Runs of one experiment, one after the other. */
 export type Repeats = {
-/**
- * Always [`Repeats::SCHEMA`].
- */
+/** Always [`Repeats::SCHEMA`]. */
 schema: string,
-/**
- * The experiment's name.
- */
+/** The experiment's name. */
 name: string,
-/**
- * Runs that were requested.
- */
+/** Runs that were requested. */
 requested: number,
-/**
- * The runs that were made, in the order of time.
- */
+/** The runs that were made, in the order of time. */
 runs: Array<RepeatedRun>,
-/**
- * The headline figures, in the order in which they are shown.
- */
+/** The headline figures, in the order in which they are shown. */
 figures: Array<RepeatedFigure>, };
 
-/**
- * What was requested, and what was sent. In a run of churn its messages are cycles, and they are
- * sent when they begin.
- */
+/** What was requested, and what was sent. In a run of churn its messages are cycles, and they are
+ * sent when they begin. */
 export type RequestedSummary = {
-/**
- * Messages that became due in warm-up and measured phase: the integral of the rate. Random
- * arrivals differ from it by chance.
- */
+/** Messages that became due in warm-up and measured phase: the integral of the rate. Random
+ * arrivals differ from it by chance. */
 total: number,
-/**
- * The mean of the measured phase, in messages per second.
- */
+/** The mean of the measured phase, in messages per second. */
 rate: number,
-/**
- * Messages sent in the measured phase divided by those requested in it; `None` where none were.
- */
+/** Messages sent in the measured phase divided by those requested in it; `None` where none were. */
 achieved: number | null,
-/**
- * Share of the measured phase's messages that were sent later than 1 ms after their time (0 to
- * 1).
- */
+/** Share of the measured phase's messages that were sent later than 1 ms after their time (0 to
+ * 1). */
 late_share: number,
-/**
- * The measured phase in the order of time: a second each, or so much longer that there are at
- * most 600.
- */
+/** The measured phase in the order of time: a second each, or so much longer that there are at
+ * most 600. */
 over_time: Array<RequestedWindow>, };
 
-/**
- * A part of [`RequestedSummary::over_time`].
- */
+/** A part of [`RequestedSummary::over_time`]. */
 export type RequestedWindow = {
-/**
- * Its start in seconds since the run's origin.
- */
+/** Its start in seconds since the run's origin. */
 t: number,
-/**
- * Its measured length in seconds.
- */
+/** Its measured length in seconds. */
 dt: number,
-/**
- * Requested messages per second.
- */
+/** Requested messages per second. */
 requested: number,
-/**
- * Messages per second sent.
- */
+/** Messages per second sent. */
 sent: number, };
 
-/**
- * A chart in which a requirement may be a line.
- */
+/** A chart in which a requirement may be a line. */
 export type RequirementChart = "rates" | "operations" | { "latency": Metric };
 
-/**
- * A requirement as a line in a chart.
- */
+/** A requirement as a line in a chart. */
 export type RequirementLine = {
-/**
- * The chart.
- */
+/** The chart. */
 chart: RequirementChart,
-/**
- * Its height: nanoseconds, or something per second.
- */
+/** Its height: nanoseconds, or something per second. */
 value: number,
-/**
- * What stands at its end.
- */
+/** What stands at its end. */
 label: string, };
 
-/**
- * One requirement of a run, and what came of it.
- */
+/** One requirement of a run, and what came of it. */
 export type RequirementRow = {
-/**
- * What had to hold, as people write it: `end-to-end p99 < 20ms`.
- */
+/** What had to hold, as people write it: `end-to-end p99 < 20ms`. */
 that: string,
-/**
- * Whether it held; `null` where that cannot be told.
- */
+/** Whether it held; `null` where that cannot be told. */
 met: boolean | null,
-/**
- * The same in a word: `met`, `missed` or `unknown`.
- */
+/** The same in a word: `met`, `missed` or `unknown`. */
 outcome: string,
-/**
- * What was observed, or why that cannot be told.
- */
+/** What was observed, or why that cannot be told. */
 observed: string,
-/**
- * What that would have to be compared with.
- */
+/** What that would have to be compared with. */
 limit: string,
-/**
- * The line that it is in a chart; `null` where there is none of it.
- */
+/** The line that it is in a chart; `null` where there is none of it. */
 line: RequirementLine | null, };
 
-/**
- * Peak resident memory in MB (10^6 bytes).
- */
+/** Peak resident memory in MB (10^6 bytes). */
 export type Rss = {
-/**
- * The broker's process tree.
- */
+/** The broker's process tree. */
 broker: number | null,
-/**
- * What bellows itself took.
- */
+/** What bellows itself took. */
 client: number | null, };
 
-/**
- * How the only run of a side is cut for intervals within it.
- */
+/** How the only run of a side is cut for intervals within it. */
 export type RunBlocks = {
-/**
- * Seconds that were measured.
- */
+/** Seconds that were measured. */
 seconds: number,
-/**
- * Mean length of the blocks that are drawn, in seconds.
- */
+/** Mean length of the blocks that are drawn, in seconds. */
 block_s: number,
-/**
- * Why it gives no interval; `None` where it does.
- */
+/** Why it gives no interval; `None` where it does. */
 why_not?: string | null, };
 
-/**
- * How far a run got.
- */
+/** How far a run got. */
 export type RunState = "running" | "complete" | "interrupted" | "failed";
 
-/**
- * A run as a person sees it.
- */
+/** A run as a person sees it. */
 export type RunView = {
-/**
- * Version of this form.
- */
+/** Version of this form. */
 format: number,
-/**
- * The run folder's name.
- */
+/** The run folder's name. */
 id: string,
-/**
- * The experiment's name.
- */
+/** The experiment's name. */
 name: string,
-/**
- * Wall-clock start, RFC 3339 in UTC.
- */
+/** Wall-clock start, RFC 3339 in UTC. */
 created: string,
-/**
- * How far the run got.
- */
+/** How far the run got. */
 state: ViewState,
-/**
- * What ended it, where it failed.
- */
+/** What ended it, where it failed. */
 error: Problem | null,
-/**
- * One sentence on the whole run.
- */
+/** One sentence on the whole run. */
 headline: Array<Part>,
-/**
- * What may be wrong with the numbers.
- */
-warnings: Array<Warning>,
-/**
- * What is missing or could not be read.
- */
+/** What may be wrong with the numbers. */
+warnings: Array<ShownWarning>,
+/** What is missing or could not be read. */
 notes: Array<string>,
-/**
- * What it says together with other runs of the same experiment, whose last it is.
- */
+/** What it says together with other runs of the same experiment, whose last it is. */
 repeats: Repeats | null,
-/**
- * What people say of the run.
- */
+/** What people say of the run. */
 remark: string | null,
-/**
- * Words by which people find it.
- */
+/** Words by which people find it. */
 tags: Array<string>,
-/**
- * The figures of the measured phase.
- */
+/** The figures of the measured phase. */
 figures: Figures,
-/**
- * Who limited the run; `null` where there was no load.
- */
+/** Who limited the run; `null` where there was no load. */
 verdict: Verdict | null,
-/**
- * What the run had to reach, and what came of it.
- */
+/** What the run had to reach, and what came of it. */
 requirements: Array<RequirementRow>,
-/**
- * What was under load.
- */
+/** What was under load. */
 broker: BrokerSummary,
-/**
- * Phases in the order of time.
- */
+/** Phases in the order of time. */
 phases: Array<PhaseSpan>,
-/**
- * Labelled moments.
- */
+/** Labelled moments. */
 events: Array<Event>,
-/**
- * What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load.
- */
+/** What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load. */
 returns: Array<Event>,
-/**
- * Times in which somebody stood still.
- */
+/** Times in which somebody stood still. */
 stalls: Array<StallBand>,
-/**
- * Times in which somebody looked into the broker with another command.
- */
+/** Times in which somebody looked into the broker with another command. */
 looks: Array<LookBand>,
-/**
- * Functions that were traced on the broker's node.
- */
+/** Functions that were traced on the broker's node. */
 traces: Array<TraceView>,
-/**
- * First and last moment of anything that is drawn, in seconds since the origin.
- */
+/** First and last moment of anything that is drawn, in seconds since the origin. */
 span: [number, number],
-/**
- * What is measured, in the order in which it is shown.
- */
+/** What is measured, in the order in which it is shown. */
 metrics: Array<MetricInfo>,
-/**
- * What the panels on the time axis draw.
- */
+/** What the panels on the time axis draw. */
 series: SeriesColumns,
-/**
- * Named series of the machine, of the broker's processes and of scraped pages.
- */
+/** Named series of the machine, of the broker's processes and of scraped pages. */
 named: Array<NamedPanel>,
-/**
- * The series in tenths of a second, where it has been kept; their cells travel behind those of the grids.
- */
+/** The series in tenths of a second, where it has been kept; their cells travel behind those of the grids. */
 slices: SliceColumns | null,
-/**
- * Latencies by time for each metric; their cells travel beside this.
- */
+/** Latencies by time for each metric; their cells travel beside this. */
 grids: Array<LatencyGrid>,
-/**
- * A percentile curve for each metric.
- */
+/** A percentile curve for each metric. */
 curves: Array<Curve>,
-/**
- * The broker's objects.
- */
+/** The broker's objects. */
 topology: Topology,
-/**
- * The resolved experiment.
- */
+/** The resolved experiment. */
 experiment: unknown,
-/**
- * Versions of all that took part.
- */
+/** Versions of all that took part. */
 versions: Versions,
-/**
- * The machine.
- */
+/** The machine. */
 hardware: Hardware,
-/**
- * Seed of everything random in the run, as text: a browser's numbers end at 2^53.
- */
+/** Seed of everything random in the run, as text: a browser's numbers end at 2^53. */
 seed: string,
-/**
- * The command that does it again.
- */
+/** The command that does it again. */
 command: Array<string>,
-/**
- * What profiling cost, a sentence each; empty where it was not switched on and off in blocks.
- */
+/** What profiling cost, a sentence each; empty where it was not switched on and off in blocks. */
 cost_of_profiling: Array<string>,
-/**
- * Blocks in which sampling was off, in the order of time.
- */
+/** Blocks in which sampling was off, in the order of time. */
 sampling_off: Array<SamplingOff>,
-/**
- * The profiles, one for each event, the usual one first; their columns travel beside this, one behind the other.
- */
+/** The profiles, one for each event, the usual one first; their columns travel beside this, one behind the other. */
 profiles: Array<ProfileHead>, };
 
-/**
- * A time in which sampling was off, in seconds since the origin.
- */
+/** A time in which sampling was off, in seconds since the origin. */
 export type SamplingOff = {
-/**
- * When it began.
- */
+/** When it began. */
 start: number,
-/**
- * When it ended.
- */
+/** When it ended. */
 end: number, };
 
-/**
- * A value and its 95 % interval, where there is one.
- */
+/** A value and its 95 % interval, where there is one. */
 export type ScaleEstimate = {
-/**
- * The value.
- */
+/** The value. */
 value: number,
-/**
- * The interval; `None` where the value lies at its bound, or runs are too few.
- */
+/** The interval; `None` where the value lies at its bound, or runs are too few. */
 interval: [number, number] | null, };
 
-/**
- * The fitted law as a person sees it.
- */
+/** The fitted law as a person sees it. */
 export type ScaleLawView = {
-/**
- * Messages per second of one client alone.
- */
+/** Messages per second of one client alone. */
 alone: ScaleEstimate,
-/**
- * The share of the work that waits for what is shared.
- */
+/** The share of the work that waits for what is shared. */
 contention: ScaleEstimate,
-/**
- * What each pair of clients costs to agree.
- */
+/** What each pair of clients costs to agree. */
 coherence: ScaleEstimate,
-/**
- * The number of clients with the highest throughput.
- */
+/** The number of clients with the highest throughput. */
 peak: number | null,
-/**
- * Numbers of clients at which the curve is drawn.
- */
+/** Numbers of clients at which the curve is drawn. */
 clients: Array<number>,
-/**
- * The throughput there.
- */
+/** The throughput there. */
 throughput: Array<number>, };
 
-/**
- * A run as a person sees it.
- */
+/** A run as a person sees it. */
 export type ScaleRunView = {
-/**
- * The run's id.
- */
+/** The run's id. */
 id: string,
-/**
- * The number of clients.
- */
+/** The number of clients. */
 clients: number,
-/**
- * Messages per second.
- */
+/** Messages per second. */
 throughput: number,
-/**
- * CPU of the broker in cores.
- */
+/** CPU of the broker in cores. */
 broker_cores: number | null,
-/**
- * The generator was what limited the run.
- */
+/** The generator was what limited the run. */
 by_generator: boolean,
-/**
- * The parts of the way from this page to the run's own; empty where there is none.
- */
+/** The parts of the way from this page to the run's own; empty where there is none. */
 report: Array<string>, };
 
-/**
- * Runs with different numbers of clients, as a person sees them.
- */
+/** Runs with different numbers of clients, as a person sees them. */
 export type ScaleView = {
-/**
- * The key that is varied.
- */
+/** The key that is varied. */
 key: string,
-/**
- * What is varied, in a word: `producers`.
- */
+/** What is varied, in a word: `producers`. */
 noun: string,
-/**
- * Every run, in the order of time.
- */
+/** Every run, in the order of time. */
 runs: Array<ScaleRunView>,
-/**
- * The fitted law; `None` where there are too few numbers of clients.
- */
+/** The fitted law; `None` where there are too few numbers of clients. */
 law: ScaleLawView | null,
-/**
- * What the law says, a sentence each.
- */
+/** What the law says, a sentence each. */
 explained: Array<string>, };
 
-/**
- * What became of the operations of a scenario. Counts are of those that were due in the measured
- * phase.
- */
+/** What became of the operations of a scenario. Counts are of those that were due in the measured
+ * phase. */
 export type ScenarioSummary = {
-/**
- * What was loaded: `connections`, `channels` or `queues`.
- */
+/** What was loaded: `connections`, `channels` or `queues`. */
 kind: string,
-/**
- * What its operations are called.
- */
+/** What its operations are called. */
 unit: string,
-/**
- * Operations that ended in order inside the measured phase, per second of its measured length.
- */
+/** Operations that ended in order inside the measured phase, per second of its measured length. */
 rate: number,
-/**
- * What its schedule requested, in operations; absent without one.
- */
+/** What its schedule requested, in operations; absent without one. */
 requested?: RequestedSummary,
-/**
- * Why operations failed.
- */
+/** Why operations failed. */
 failures: Array<FailureCount>,
-/**
- * CPU time of the measured phase per operation that ended in it, in milliseconds; absent where
- * other load ran beside it.
- */
+/** CPU time of the measured phase per operation that ended in it, in milliseconds; absent where
+ * other load ran beside it. */
 cpu_ms_per_cycle: PerMessage,
-/**
- * The latency of a whole operation among `steps`.
- */
+/** The latency of a whole operation among `steps`. */
 headline?: Metric,
-/**
- * How long operations took, and each step of them.
- */
+/** How long operations took, and each step of them. */
 steps: Summaries, } & ({ [key in string]: number });
 
-/**
- * What the requests for a page of metrics came to, from the load's beginning to its end.
- */
+/** What the requests for a page of metrics came to, from the load's beginning to its end. */
 export type ScrapedPage = {
-/**
- * What the page is called.
- */
+/** What the page is called. */
 name: string,
-/**
- * Where it is, without secrets.
- */
+/** Where it is, without secrets. */
 url: string,
-/**
- * Requests that brought a page.
- */
+/** Requests that brought a page. */
 completed: number,
-/**
- * Requests that failed.
- */
+/** Requests that failed. */
 failed: number,
-/**
- * Requests that were sent, and had no page at the end.
- */
+/** Requests that were sent, and had no page at the end. */
 unanswered: number,
-/**
- * Requests that were due and not sent, because the ones before took longer than the time between two.
- */
+/** Requests that were due and not sent, because the ones before took longer than the time between two. */
 not_sent: number,
-/**
- * From when a request was due until its page had been read.
- */
+/** From when a request was due until its page had been read. */
 response: LatencySummary,
-/**
- * Bytes that arrived for all requests, compressed where the server compresses.
- */
+/** Bytes that arrived for all requests, compressed where the server compresses. */
 received_bytes: number,
-/**
- * Those of a page, the median; 0 where an earlier version wrote none.
- */
+/** Those of a page, the median; 0 where an earlier version wrote none. */
 arrived_bytes: number,
-/**
- * Bytes of a page, not compressed: the median of those that were due in the measured phase.
- */
+/** Bytes of a page, not compressed: the median of those that were due in the measured phase. */
 page_bytes: number,
-/**
- * Series of a page: the median.
- */
+/** Series of a page: the median. */
 series: number,
-/**
- * The broker of the run serves it, and no other page that is scraped.
- */
+/** The broker of the run serves it, and no other page that is scraped. */
 is_of_broker: boolean,
-/**
- * What a page costs that broker; absent where it cannot be told.
- */
+/** What a page costs that broker; absent where it cannot be told. */
 broker_cpu?: PageCpu, };
 
-/**
- * What was sent of what was requested, each second.
- */
-export type SentOf = {
-/**
- * What was sent.
- */
-sent: number,
-/**
- * What was requested.
- */
-requested: number, };
-
-/**
- * The series: one entry per interval in each column; `null` where something could not be had.
- */
+/** The series: one entry per interval in each column; `null` where something could not be had. */
 export type SeriesColumns = {
-/**
- * Start of each interval in seconds since the origin.
- */
+/** Start of each interval in seconds since the origin. */
 t: Array<number>,
-/**
- * Measured length of each in seconds.
- */
+/** Measured length of each in seconds. */
 dt: Array<number>,
-/**
- * Messages, or cycles, per second that were requested.
- */
+/** Messages, or cycles, per second that were requested. */
 requested: Array<number | null>,
-/**
- * Messages per second sent.
- */
+/** Messages per second sent. */
 sent: Array<number>,
-/**
- * Messages per second acknowledged.
- */
+/** Messages per second acknowledged. */
 completed: Array<number>,
-/**
- * Messages per second received.
- */
+/** Messages per second received. */
 received: Array<number>,
-/**
- * Messages per second that found the in-flight window full.
- */
+/** Messages per second that found the in-flight window full. */
 blocked: Array<number>,
-/**
- * The worst lag of an event loop, milliseconds.
- */
+/** The worst lag of an event loop, milliseconds. */
 lag_ms: Array<number>,
-/**
- * CPU of the broker's processes.
- */
+/** CPU of the broker's processes. */
 broker_cores: Array<number | null>,
-/**
- * CPU of bellows.
- */
+/** CPU of bellows. */
 client_cores: Array<number | null>,
-/**
- * Resident memory of the broker's processes, 10^6 bytes.
- */
+/** Resident memory of the broker's processes, 10^6 bytes. */
 broker_mb: Array<number | null>,
-/**
- * Resident memory of bellows, 10^6 bytes.
- */
+/** Resident memory of bellows, 10^6 bytes. */
 client_mb: Array<number | null>,
-/**
- * Share of the machine's time that its hypervisor took.
- */
+/** Share of the machine's time that its hypervisor took. */
 steal: Array<number | null>,
-/**
- * What producers waited for.
- */
+/** What producers waited for. */
 waits: WaitShares,
-/**
- * Latencies of each metric.
- */
+/** Latencies of each metric. */
 latency: { [key in Metric]: Percentiles },
-/**
- * Counts of scenarios other than messages: per second for counters, as they are for peaks.
- */
+/** Counts of scenarios other than messages: per second for counters, as they are for peaks. */
 counts: { [key in Metric]: Array<number | null> }, };
 
-/**
- * A run that counts.
- */
+/** A warning as the page shows it: what was observed is in its sentence. */
+export type ShownWarning = {
+/** What it takes from the numbers. */
+tier: Tier,
+/** Its kind. */
+code: WarningCode,
+/** What it says. */
+text: string, };
+
+/** A run that counts. */
 export type SideRun = {
-/**
- * The run folder's name.
- */
+/** The run folder's name. */
 id: string,
-/**
- * Its report beside the page, as names of folders and file.
- */
+/** Its report beside the page, as names of folders and file. */
 report: Array<string>,
-/**
- * A warning makes it invalid by itself.
- */
+/** A warning makes it invalid by itself. */
 invalid: boolean,
-/**
- * A caution says that some of its numbers are off.
- */
+/** A caution says that some of its numbers are off. */
 cautious: boolean, };
 
-/**
- * A side of the comparison.
- */
+/** A side of the comparison. */
 export type SideView = {
-/**
- * How many runs of what, in a sentence.
- */
+/** How many runs of what, in a sentence. */
 told: string,
-/**
- * Its runs that count, in the order in which figures have their values.
- */
+/** Its runs that count, in the order in which figures have their values. */
 runs: Array<SideRun>,
-/**
- * Its runs that do not count.
- */
+/** Its runs that do not count. */
 left_out: Array<LeftOut>,
-/**
- * Whether its runs are histogram logs, of which nothing else is known.
- */
+/** Whether its runs are histogram logs, of which nothing else is known. */
 logs: boolean,
-/**
- * How its only run was cut for intervals within it; `None` where it has several.
- */
+/** How its only run was cut for intervals within it; `None` where it has several. */
 within_one_run: RunBlocks | null, };
 
-/**
- * A warning that runs of a comparison have.
- */
+/** A warning that runs of a comparison have. */
 export type SideWarning = {
-/**
- * What it takes from the numbers.
- */
+/** What it takes from the numbers. */
 tier: Tier,
-/**
- * Its kind.
- */
+/** Its kind. */
 code: WarningCode,
-/**
- * Runs of A that have it.
- */
+/** Runs of A that have it. */
 a: number,
-/**
- * Runs of B that have it.
- */
+/** Runs of B that have it. */
 b: number,
-/**
- * What it says of the first of them.
- */
+/** What it says of the first of them. */
 text: string, };
 
-/**
- * The series in slices: one entry per slice in each column.
- */
+/** The series in slices: one entry per slice in each column. */
 export type SliceColumns = {
-/**
- * Start of each slice in seconds since the origin.
- */
+/** Start of each slice in seconds since the origin. */
 t: Array<number>,
-/**
- * Measured length of each in seconds.
- */
+/** Measured length of each in seconds. */
 dt: Array<number>,
-/**
- * Messages, or cycles, per second that were requested.
- */
+/** Messages, or cycles, per second that were requested. */
 requested: Array<number | null>,
-/**
- * Messages per second sent.
- */
+/** Messages per second sent. */
 sent: Array<number>,
-/**
- * Messages per second acknowledged.
- */
+/** Messages per second acknowledged. */
 completed: Array<number>,
-/**
- * Messages per second received.
- */
+/** Messages per second received. */
 received: Array<number>,
-/**
- * Latencies of each metric.
- */
+/** Latencies of each metric. */
 latency: { [key in Metric]: Percentiles },
-/**
- * Counts of scenarios other than messages, as [`super::SeriesColumns::counts`].
- */
+/** Counts of scenarios other than messages, as [`super::SeriesColumns::counts`]. */
 counts: { [key in Metric]: Array<number | null> },
-/**
- * Latencies by time for each metric; their cells travel behind those of [`super::RunView::grids`].
- */
+/** Latencies by time for each metric; their cells travel behind those of [`super::RunView::grids`]. */
 grids: Array<SliceGrid>, };
 
-/**
- * Counts by slice and by logarithm of the latency, as [`super::LatencyGrid`] with the times of the slices.
- */
+/** Counts by slice and by logarithm of the latency, as [`super::LatencyGrid`] with the times of the slices. */
 export type SliceGrid = {
-/**
- * What it is of.
- */
+/** What it is of. */
 metric: Metric,
-/**
- * The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds.
- */
+/** The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds. */
 low: number,
-/**
- * Buckets per decade of latency.
- */
+/** Buckets per decade of latency. */
 per_decade: number,
-/**
- * Number of cells.
- */
+/** Number of cells. */
 cells: number, };
 
-/**
- * A time in which somebody stood still, in seconds since the origin.
- */
+/** A time in which somebody stood still, in seconds since the origin. */
 export type StallBand = {
-/**
- * When it began.
- */
+/** When it began. */
 start: number,
-/**
- * When it ended.
- */
+/** When it ended. */
 end: number,
-/**
- * Who stood still.
- */
+/** Who stood still. */
 who: Stalled,
-/**
- * All connections were down.
- */
+/** All connections were down. */
 away: boolean,
-/**
- * All of it, in a sentence.
- */
+/** All of it, in a sentence. */
 text: string, };
 
-/**
- * What is known of waiting for a core while somebody stood still.
- */
-export type StallWait = "none" | "unknown" | { "for_cores": {
-/**
- * How long its threads waited, seconds.
- */
-seconds: number,
-/**
- * Cores that others took.
- */
-other_cores: number, } };
-
-/**
- * Who stood still.
- */
+/** Who stood still. */
 export type Stalled = "broker" | "generator" | "machine";
 
-/**
- * Times in which somebody stood still or had no connection: the longest of them, and sums of all.
- */
-export type Stood = {
-/**
- * How often.
- */
-times: number,
-/**
- * When the longest began, seconds since the run's origin.
- */
-at_s: number,
-/**
- * How long it took, seconds.
- */
-for_s: number,
-/**
- * Connections that it met.
- */
-connections: number,
-/**
- * What all of them delayed.
- */
-messages_delayed: number,
-/**
- * Those of that which failed.
- */
-failed: number, };
-
-/**
- * A rate that people want next, and how it is run.
- */
+/** A rate that people want next, and how it is run. */
 export type SuggestedRate = {
-/**
- * `calm`, or `busy`.
- */
+/** `calm`, or `busy`. */
 name: string,
-/**
- * Messages per second of all producers.
- */
+/** Messages per second of all producers. */
 rate: number,
-/**
- * The command line that runs the experiment at it.
- */
+/** The command line that runs the experiment at it. */
 command: string, };
 
-/**
- * Latencies by metric, in the order of the registry.
- */
+/** Latencies by metric, in the order of the registry. */
 export type Summaries = { [key in Metric]: LatencySummary };
 
-/**
- * A total that includes warm-up and drain, and a rate over the measured phase alone.
- */
+/** A total that includes warm-up and drain, and a rate over the measured phase alone. */
 export type Throughput = {
-/**
- * Whole run.
- */
+/** Whole run. */
 total: number,
-/**
- * Messages per second of the measured phase, by its measured length.
- */
+/** Messages per second of the measured phase, by its measured length. */
 rate: number, };
 
-/**
- * How much a warning takes from the numbers.
- */
+/** How much a warning takes from the numbers. */
 export type Tier = "invalid" | "caution" | "note";
 
-/**
- * The broker's objects.
- */
+/** The broker's objects. */
 export type Topology = {
-/**
- * All queues (at most 1,000 are kept, [`Topology::omitted`] counts the others).
- */
+/** All queues (at most 1,000 are kept, [`Topology::omitted`] counts the others). */
 queues: Array<QueueRecord>,
-/**
- * Exchanges that somebody declared.
- */
+/** Exchanges that somebody declared. */
 exchanges: Array<ExchangeRecord>,
-/**
- * Bindings, the default exchange's among them.
- */
+/** Bindings, the default exchange's among them. */
 bindings: Array<BindingRecord>,
-/**
- * Objects left out because there were too many.
- */
+/** Objects left out because there were too many. */
 omitted: number,
-/**
- * Messages and consumers are those of the broker's statistics, which lag behind by some seconds; its queues were
- * not asked themselves.
- */
+/** Messages and consumers are those of the broker's statistics, which lag behind by some seconds; its queues were
+ * not asked themselves. */
 lagging: boolean,
-/**
- * The run's own consumers had left when the broker was asked, so that a queue has at most those of others.
- */
+/** The run's own consumers had left when the broker was asked, so that a queue has at most those of others. */
 consumers_left: boolean, };
 
-/**
- * A trace, and its slowest calls.
- */
+/** A trace, and its slowest calls. */
 export type TraceView = {
-/**
- * Its scenario, by which its metrics are found.
- */
+/** Its scenario, by which its metrics are found. */
 scenario: string,
-/**
- * The function.
- */
+/** The function. */
 function: string,
-/**
- * The Erlang node.
- */
+/** The Erlang node. */
 node: string,
-/**
- * Calls in the archive.
- */
+/** Calls in the archive. */
 kept: number,
-/**
- * When it ended before the load did, in seconds since the origin, and why.
- */
+/** When it ended before the load did, in seconds since the origin, and why. */
 ended: [number, string] | null,
-/**
- * The slowest calls of the whole run, the slowest first.
- */
+/** The slowest calls of the whole run, the slowest first. */
 slowest: Array<TracedCall>, };
 
-/**
- * A call that a trace saw.
- */
+/** A call that a trace saw. */
 export type TracedCall = {
-/**
- * When, in nanoseconds since the run's origin.
- */
+/** When, in nanoseconds since the run's origin. */
 t_ns: number,
-/**
- * The process that made it, such as `<0.512.0>`.
- */
+/** The process that made it, such as `<0.512.0>`. */
 pid: string,
-/**
- * What that process is: `queue`, `connection`; empty where that is not known.
- */
+/** What that process is: `queue`, `connection`; empty where that is not known. */
 role: string,
-/**
- * Its queue, its connection, or its registered name; empty where it has none.
- */
+/** Its queue, its connection, or its registered name; empty where it has none. */
 name: string,
-/**
- * The function: `rabbit_mgmt_wm_queues:to_json/2`.
- */
+/** The function: `rabbit_mgmt_wm_queues:to_json/2`. */
 function: string,
-/**
- * Its arguments as texts, cut, secrets masked; empty where they were switched off.
- */
+/** Its arguments as texts, cut, secrets masked; empty where they were switched off. */
 arguments: Array<string>,
-/**
- * How long it took, waits included; absent where its return was not seen.
- */
+/** How long it took, waits included; absent where its return was not seen. */
 duration_ns?: number | null,
-/**
- * `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not seen.
- */
+/** `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not seen. */
 returned: string, };
 
-/**
- * A trial as a person sees it. Latencies are in nanoseconds.
- */
+/** A trial as a person sees it. Latencies are in nanoseconds. */
 export type TrialView = {
-/**
- * The run's id.
- */
+/** The run's id. */
 id: string,
-/**
- * Requested messages per second.
- */
+/** Requested messages per second. */
 rate: number,
-/**
- * What it came to.
- */
+/** What it came to. */
 outcome: LimitOutcome,
-/**
- * Why the rate did not hold, and first why that says nothing of the broker, where it does not.
- */
+/** Why the rate did not hold, and first why that says nothing of the broker, where it does not. */
 why: Array<string>,
-/**
- * Messages per second that were sent, and received.
- */
+/** Messages per second that were sent, and received. */
 sent: number,
-/**
- * See `sent`.
- */
+/** See `sent`. */
 received: number,
-/**
- * That of the measured phase; `None` where none was measured.
- */
+/** That of the measured phase; `None` where none was measured. */
 latency: LatencySummary | null,
-/**
- * CPU of the broker in cores.
- */
+/** CPU of the broker in cores. */
 broker_cores: number | null,
-/**
- * The parts of the way from this page to the run's own; empty where there is none.
- */
+/** The parts of the way from this page to the run's own; empty where there is none. */
 report: Array<string>, };
 
-/**
- * The conclusion.
- */
+/** The conclusion. */
 export type Verdict = {
-/**
- * Who or what.
- */
+/** Who or what. */
 limited_by: LimitedBy,
-/**
- * Why; `None` in a run that another version wrote.
- */
+/** Why; `None` in a run that another version wrote. */
 cause: Cause | null,
-/**
- * One sentence, without a full stop.
- */
+/** One sentence, without a full stop. */
 sentence: string,
-/**
- * What it rests on, and what it implies, the weightiest first.
- */
+/** What it rests on, and what it implies, the weightiest first. */
 reasons: Array<Reason>,
-/**
- * The figures.
- */
+/** The figures. */
 evidence: Evidence, };
 
-/**
- * Versions of all that took part.
- */
+/** Versions of all that took part. */
 export type Versions = {
-/**
- * This program.
- */
+/** This program. */
 bellows: string,
-/**
- * The broker, as it calls itself: `RabbitMQ 3.10.8`.
- */
+/** The broker, as it calls itself: `RabbitMQ 3.10.8`. */
 broker: string | null,
-/**
- * The broker's runtime: `Erlang/OTP 25`.
- */
+/** The broker's runtime: `Erlang/OTP 25`. */
 runtime: string | null, };
 
-/**
- * How far a run got.
- */
+/** How far a run got. */
 export type ViewState = "complete" | "interrupted" | "failed" | "cut_off";
 
-/**
- * What producers waited for: shares of their time; `null` where there were none.
- */
+/** What producers waited for: shares of their time; `null` where there were none. */
 export type WaitShares = {
-/**
- * For their event loop: a message was due and could go.
- */
+/** For their event loop: a message was due and could go. */
 ready: Array<number | null>,
-/**
- * For the time of the next message.
- */
+/** For the time of the next message. */
 schedule: Array<number | null>,
-/**
- * For answers: the in-flight window was full.
- */
+/** For answers: the in-flight window was full. */
 budget: Array<number | null>,
-/**
- * For credit, which the broker gives.
- */
+/** For credit, which the broker gives. */
 credit: Array<number | null>,
-/**
- * For the socket, which took no more bytes.
- */
+/** For the socket, which took no more bytes. */
 socket: Array<number | null>,
-/**
- * For the broker, which had blocked the connection.
- */
+/** For the broker, which had blocked the connection. */
 blocked: Array<number | null>,
-/**
- * For a connection.
- */
+/** For a connection. */
 away: Array<number | null>,
-/**
- * Share of the event loops' time that they were at work.
- */
+/** Share of the event loops' time that they were at work. */
 working: Array<number | null>, };
 
-/**
- * One warning.
- */
-export type Warning = {
-/**
- * What it means for the numbers.
- */
-tier: Tier,
-/**
- * The event of the profile that it is about, where that is not the usual one.
- */
-event?: string,
-/**
- * Whether a server was loaded that need not be a broker.
- */
-of_server: boolean,
-/**
- * The observed value, which number it puts in doubt, and the remedy.
- */
-text: string, } & ({ "code": "generator_saturated", "values": {
-/**
- * Share of the time in which the busiest event loop was at work.
- */
-at_work: number,
-/**
- * Threads of the generator.
- */
-threads: number,
-/**
- * What is counted: `messages`, `cycles`, `requests`.
- */
-unit: string, } } | { "code": "rate_not_achieved", "values": {
-/**
- * What is counted: `messages`, `cycles`, `requests`.
- */
-unit: string,
-/**
- * What was sent, and what was requested, each second; neither of operations beside another load.
- */
-rates: SentOf | null,
-/**
- * Operations that were due and did not begin.
- */
-not_begun: number,
-/**
- * How many may be open at a time; 0 without a limit.
- */
-in_flight_limit: number, } } | { "code": "too_few_cores", "values": {
-/**
- * Cores that both may use.
- */
-cores: number,
-/**
- * Cores that the broker used.
- */
-broker_cores: number,
-/**
- * Cores that bellows used.
- */
-client_cores: number,
-/**
- * Cores that other processes took; 0 where they did not matter.
- */
-other_cores: number,
-/**
- * Share of the time that an event loop waited for a core.
- */
-run_queue_wait: number,
-/**
- * Seconds that the broker's threads waited for a core, each second.
- */
-broker_run_queue_wait: number,
-/**
- * Whether the requested rate was met all the same.
- */
-rate_met: boolean, } } | { "code": "debug_build", "values": Record<symbol, never> } | { "code": "too_few_samples", "values": {
-/**
- * Those that it is true of.
- */
-latencies: Array<FewSamples>, } } | { "code": "lost_samples", "values": {
-/**
- * Samples that were lost.
- */
-lost: number,
-/**
- * Samples that were taken.
- */
-samples: number,
-/**
- * Whether each event is a sample, so that no frequency makes them fewer.
- */
-each: boolean, } } | { "code": "profiler_throttled", "values": {
-/**
- * How often.
- */
-times: number, } } | { "code": "profile_incomplete", "values": {
-/**
- * Share of the samples that hold a frame without one.
- */
-unknown_share: number, } | {
-/**
- * Share of the stacks that reach the root.
- */
-complete_share: number,
-/**
- * Share of the stacks that were copied.
- */
-copied_share: number,
-/**
- * What executes the program: `erlang`, `java`, `native`.
- */
-runtime: string, } | {
-/**
- * Share of the CPU time that the samples stand for.
- */
-cpu_share: number, } | {
-/**
- * Share of the samples that are in the probes.
- */
-probes_share: number, } | {
-/**
- * The profiler's words.
- */
-why: string, } } | { "code": "clock_not_steady", "values": {
-/**
- * The kernel's clock source.
- */
-clock: string, } } | { "code": "cpu_steal", "values": {
-/**
- * Share of the machine's time.
- */
-steal: number, } } | { "code": "not_steady_state", "values": {
-/**
- * By which share of it the rate changed.
- */
-change: number,
-/**
- * Length of the measured phase, whole seconds.
- */
-seconds: number, } } | { "code": "connection_blocked", "values": {
-/**
- * How often.
- */
-times: number,
-/**
- * The broker's words.
- */
-reasons: string, } } | { "code": "certificate_not_checked", "values": Record<symbol, never> } | { "code": "connections_lost", "values": {
-/**
- * Connections that were lost.
- */
-connections: number,
-/**
- * When none was left.
- */
-away: Stood | null, } } | { "code": "messages_lost", "values": {
-/**
- * Messages that were sent.
- */
-sent: number,
-/**
- * Confirmed and never delivered.
- */
-lost: number,
-/**
- * Delivered again without the redelivered flag.
- */
-duplicated: number,
-/**
- * Messages that came damaged.
- */
-corrupt: number,
-/**
- * Messages of other programs.
- */
-foreign: number, } } | { "code": "messages_outstanding", "values": {
-/**
- * Messages that were sent.
- */
-sent: number,
-/**
- * Not delivered.
- */
-outstanding: number, } } | { "code": "messages_not_accepted", "values": {
-/**
- * Messages that were sent.
- */
-sent: number,
-/**
- * Messages that were refused.
- */
-nacked: number,
-/**
- * Returned, as no queue is bound where they were sent.
- */
-returned: number,
-/**
- * Not confirmed, as their connections were lost.
- */
-not_confirmed: number, } } | { "code": "cycles_failed", "values": {
-/**
- * What they do, or the page that they ask for.
- */
-kind: string,
-/**
- * What is counted: `cycles`, `requests`.
- */
-unit: string,
-/**
- * Those that failed.
- */
-failed: number,
-/**
- * Those of them that timed out.
- */
-timed_out: number,
-/**
- * Those that began.
- */
-begun: number,
-/**
- * Why the first one failed; empty where only the events tell.
- */
-first_failure: string, } } | { "code": "interrupted", "values": {
-/**
- * Measured seconds.
- */
-seconds: number, } } | { "code": "archive_incomplete", "values": {
-/**
- * The file.
- */
-file: string,
-/**
- * Its folder.
- */
-folder: string,
-/**
- * The system's words.
- */
-why: string, } } | { "code": "generator_late", "values": {
-/**
- * Share of the messages that left over 1 ms late.
- */
-late_share: number,
-/**
- * Share of the seconds in which loop lag was half of the 99th percentile or more.
- */
-lag_seconds_share: number,
-/**
- * The longest turn of an event loop, nanoseconds.
- */
-lag_max_ns: number,
-/**
- * Whether messages had a time at which they were due.
- */
-scheduled: boolean,
-/**
- * What is counted: `messages`, `cycles`, `requests`.
- */
-unit: string, } } | { "code": "broker_gone", "values": {
-/**
- * Connections that were down.
- */
-connections: number,
-/**
- * When none was left.
- */
-away: Stood | null,
-/**
- * The run's own fault that was for good.
- */
-fault: string | null, } } | { "code": "stalled", "values": {
-/**
- * Who it was.
- */
-who: Stalled,
-/**
- * What is known of waiting for a core meanwhile.
- */
-wait: StallWait,
-/**
- * The fault of the run itself that was on at that time.
- */
-fault: string | null,
-/**
- * What was delayed: `messages`, `cycles`, `requests`.
- */
-unit: string,
-/**
- * How often.
- */
-times: number,
-/**
- * When the longest began, seconds since the run's origin.
- */
-at_s: number,
-/**
- * How long it took, seconds.
- */
-for_s: number,
-/**
- * Connections that it met.
- */
-connections: number,
-/**
- * What all of them delayed.
- */
-messages_delayed: number,
-/**
- * Those of that which failed.
- */
-failed: number, } } | { "code": "messages_unanswered", "values": {
-/**
- * Sent and not answered.
- */
-unanswered: number,
-/**
- * Due and never sent.
- */
-unsent: number,
-/**
- * Whether the broker was gone.
- */
-gone: boolean,
-/**
- * Whether the run itself took it away for good.
- */
-for_good: boolean, } } | { "code": "scrapes_failed", "values": {
-/**
- * The page.
- */
-page: string,
-/**
- * Scrapes that failed.
- */
-failed: number,
-/**
- * All scrapes.
- */
-requests: number,
-/**
- * Why the last of them failed.
- */
-last_failure: string, } } | { "code": "nothing_selected", "values": {
-/**
- * The page.
- */
-page: string,
-/**
- * What selects nothing.
- */
-what: string, } } | { "code": "faults_missed", "values": {
-/**
- * Faults of the experiment.
- */
-planned: number,
-/**
- * Those that failed.
- */
-failed: number,
-/**
- * Why the first of them failed; empty where none did.
- */
-first_failure: string,
-/**
- * Those that had not begun when the run ended.
- */
-not_begun: number,
-/**
- * Those that began late.
- */
-late: number,
-/**
- * The longest delay, seconds.
- */
-latest_s: number, } } | { "code": "node_gone", "values": {
-/**
- * Their numbers.
- */
-nodes: Array<number>, } } | { "code": "trace_ended", "values": {
-/**
- * The functions.
- */
-functions: string,
-/**
- * Why it ended.
- */
-why: string,
-/**
- * The limit that tripped; empty without one.
- */
-limit: string,
-/**
- * When, seconds since the run's origin.
- */
-at_s: number, } } | { "code": "traced", "values": {
-/**
- * The functions.
- */
-functions: string, } } | { "code": "looked_into", "values": {
-/**
- * How often.
- */
-looks: number,
-/**
- * The commands.
- */
-commands: string,
-/**
- * How long in all, seconds.
- */
-seconds: number, } } | { "code": "not_permitted", "values": {
-/**
- * The feature.
- */
-feature: string,
-/**
- * What stood in.
- */
-instead: string, } });
-
-/**
- * The kinds of warning, for machines.
- */
+/** The kinds of warning, for machines. */
 export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into" | "not_permitted";
 
-/**
- * How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far
- * runs differ, so that nothing is decided by them.
- */
+/** How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far
+ * runs differ, so that nothing is decided by them. */
 export type WithinOneRun = {
-/**
- * Of the only run of A; `None` where A has several, or the figure is no quantile.
- */
+/** Of the only run of A; `None` where A has several, or the figure is no quantile. */
 a: [number, number] | null,
-/**
- * The same of B.
- */
+/** The same of B. */
 b: [number, number] | null, };

@@ -22,7 +22,7 @@ use measure::Problem;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::text::{SaidWithin, said, said_within};
+use crate::text::{SaidWithin, said_within};
 use crate::view::{ComparisonView, LimitView, MatrixView, RunView};
 use names::{Names, folded};
 use shown::{Shown, Texts};
@@ -85,9 +85,6 @@ impl Redaction {
         for warning in &mut view.warnings {
             let within = said_within(warning);
             self.hide_said(within.as_ref(), &mut warning.text);
-            if let Some((text, _)) = said(&mut warning.finding) {
-                self.hide_said(within.as_ref(), text);
-            }
         }
         for call in view.traces.iter_mut().flat_map(|it| &mut it.slowest) {
             // Terms of the broker hold any names.

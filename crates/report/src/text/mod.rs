@@ -38,5 +38,5 @@ pub use stacks::{amount, clock, covered, stacks};
 pub use stalls::stall;
 pub use verdict::verdict;
 pub use warnings::warning;
-pub(crate) use warnings::{SaidWithin, said, said_within};
+pub(crate) use warnings::{SaidWithin, said_within};
 pub use work::work;

@@ -17,21 +17,15 @@ pub(crate) struct SaidWithin {
 
 /// What others said within a warning's sentence.
 pub(crate) fn said_within(warning: &Warning) -> Option<SaidWithin> {
-    let mut of = warning.finding.clone();
-    let (text, has_cause) = said(&mut of)?;
-    let text = std::mem::take(text);
+    let (text, has_cause) = match &warning.finding {
+        Finding::CyclesFailed { first_failure, .. } => (first_failure, true),
+        Finding::FaultsMissed { faults } => (&faults.first_failure, true),
+        Finding::ScrapesFailed { last_failure, .. } => (last_failure, true),
+        Finding::ConnectionBlocked { reasons, .. } => (reasons, false),
+        _ => return None,
+    };
+    let text = text.clone();
     (!text.is_empty()).then_some(SaidWithin { text, has_cause })
-}
-
-/// The words of others in a finding, and whether they said what stands behind the first colon.
-pub(crate) fn said(finding: &mut Finding) -> Option<(&mut String, bool)> {
-    match finding {
-        Finding::CyclesFailed { first_failure, .. } => Some((first_failure, true)),
-        Finding::FaultsMissed { faults } => Some((&mut faults.first_failure, true)),
-        Finding::ScrapesFailed { last_failure, .. } => Some((last_failure, true)),
-        Finding::ConnectionBlocked { reasons, .. } => Some((reasons, false)),
-        _ => None,
-    }
 }
 
 /// Makes the sentence of a warning: text; remedy.

@@ -28,10 +28,11 @@ use std::path::Path;
 use archive::file;
 use archive::{
     BrokerSummary, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader,
-    RunRecord, RunState, SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
+    RunRecord, RunState, SeriesPoint, Stalled, Tier, Topology, Verdict, Versions, Warning,
+    WarningCode,
 };
 use measure::{MetricInfo, Phase, Problem};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use stacks::{EventKind, FORMATS, Profile, sampled_events};
 
 use crate::numbers::seconds_digits;
@@ -83,6 +84,8 @@ pub struct RunView {
     #[cfg_attr(test, ts(skip))]
     pub(crate) whole_headline: Vec<Part>,
     /// What may be wrong with the numbers.
+    #[serde(serialize_with = "shown_warnings")]
+    #[cfg_attr(test, ts(as = "Vec<ShownWarning>"))]
     pub warnings: Vec<Warning>,
     /// What is missing or could not be read.
     pub notes: Vec<String>,
@@ -145,6 +148,26 @@ pub struct RunView {
     pub sampling_off: Vec<SamplingOff>,
     /// The profiles, one for each event, the usual one first; their columns travel beside this, one behind the other.
     pub profiles: Vec<ProfileHead>,
+}
+
+/// A warning as the page shows it: what was observed is in its sentence.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+struct ShownWarning {
+    /// What it takes from the numbers.
+    tier: Tier,
+    /// Its kind.
+    code: WarningCode,
+    /// What it says.
+    text: String,
+}
+
+fn shown_warnings<S: Serializer>(all: &[Warning], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.iter().map(|it| ShownWarning {
+        tier: it.tier,
+        code: it.code(),
+        text: it.text.clone(),
+    }))
 }
 
 /// A time in which sampling was off, in seconds since the origin.

@@ -54,6 +54,8 @@ fn declared() -> String {
     all.visit::<MatrixView>();
     let types: Vec<String> = all.found.into_values().collect();
     let text = format!("{HEAD}\n{}", types.join("\n"));
+    // A comment needs no lines of its own for its beginning and its end.
+    let text = text.replace("/**\n * ", "/** ").replace("\n */", " */");
     text.lines()
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect()
