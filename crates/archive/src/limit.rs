@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json_file::{read_json, replace_json};
 use crate::writer::new_folder;
-use crate::{Error, LimitedBy, RequirementOutcome, ScaleRuns, Warning, file};
+use crate::{Error, LimitedBy, RequirementOutcome, ScaleLaw, ScaleRuns, Tier, Warning, file};
 
 /// Bytes of a `limit.json` that are read.
 const LARGEST: u64 = 16 << 20;
@@ -161,6 +161,34 @@ impl LimitTrials {
         at.find_map(LimitTrial::untold).filter(|_| !has_held)
     }
 
+    /// Whether what was asked has its answer: both ends were found and confirmed; with numbers of clients, the throughputs follow a law of the
+    /// broker.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        match &self.scale {
+            Some(scale) => scale.law.as_ref().is_some_and(ScaleLaw::is_followed),
+            None => self.found.is_some_and(|it| it.confirmed),
+        }
+    }
+
+    /// What puts each trial in doubt, or each run with a number of clients, in the order of time.
+    pub fn cautions(&self) -> impl Iterator<Item = &[Warning]> {
+        let scaled = self.scale.iter().flat_map(|it| &it.runs);
+        let trials = self.trials.iter().map(|it| it.cautions.as_slice());
+        trials.chain(scaled.map(|it| it.cautions.as_slice()))
+    }
+
+    /// Whether a number that the answer rests on must not be used: of a trial that held, or of any run with a number of clients. That
+    /// messages are lost at rates that do not hold is an answer.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        let held = |it: &&LimitTrial| it.outcome == LimitOutcome::Held;
+        let held = self.trials.iter().filter(held).map(|it| &it.cautions);
+        let scaled = self.scale.iter().flat_map(|it| &it.runs);
+        let mut all = held.chain(scaled.map(|it| &it.cautions)).flatten();
+        all.any(|it| it.tier == Tier::Invalid)
+    }
+
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.limit/1";
     /// Trials of one search.
@@ -222,6 +250,60 @@ impl LimitTrials {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Finding, ScaleDoubt, ScaleRun};
+
+    /// Runs with numbers of clients had an answer whenever a law was fitted, however badly, and no warnings.
+    #[test]
+    fn every_kind_of_search_has_an_answer_and_warnings() {
+        let law = |no_peak| LimitTrials {
+            scale: Some(ScaleRuns {
+                runs: vec![ScaleRun::default()],
+                law: Some(ScaleLaw {
+                    no_peak,
+                    ..ScaleLaw::default()
+                }),
+                ..ScaleRuns::default()
+            }),
+            ..LimitTrials::default()
+        };
+        for (no_peak, is_answered) in [
+            (None, true),
+            (Some(ScaleDoubt::NeverFalls), true),
+            (Some(ScaleDoubt::NotProven), true),
+            (Some(ScaleDoubt::FarBeyond), true),
+            (Some(ScaleDoubt::PoorFit), false),
+            (Some(ScaleDoubt::Generator(4)), false),
+        ] {
+            assert_eq!(law(no_peak).is_answered(), is_answered, "{no_peak:?}");
+        }
+        let mut none = law(None);
+        none.scale.as_mut().expect("runs").law = None;
+        assert!(!none.is_answered() && !LimitTrials::default().is_answered());
+        let warning = |tier| Warning::new(tier, Finding::DebugBuild {});
+        let trial = |outcome, tier| LimitTrials {
+            trials: vec![
+                LimitTrial {
+                    outcome: LimitOutcome::Held,
+                    ..LimitTrial::default()
+                },
+                LimitTrial {
+                    outcome,
+                    cautions: vec![warning(tier)],
+                    ..LimitTrial::default()
+                },
+            ],
+            ..LimitTrials::default()
+        };
+        assert!(trial(LimitOutcome::Held, Tier::Invalid).is_invalid());
+        assert!(!trial(LimitOutcome::Held, Tier::Caution).is_invalid());
+        assert!(!trial(LimitOutcome::Missed, Tier::Invalid).is_invalid());
+        assert!(!trial(LimitOutcome::Unclear, Tier::Invalid).is_invalid());
+        let mut scaled = law(None);
+        assert!(!scaled.is_invalid());
+        let run = &mut scaled.scale.as_mut().expect("runs").runs[0];
+        run.cautions = vec![warning(Tier::Invalid)];
+        assert!(scaled.is_invalid() && scaled.cautions().count() == 1);
+    }
 
     #[test]
     fn trials_are_written_and_read_and_nothing_else_is_taken_for_them() {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::LimitedBy;
+use crate::{LimitedBy, Warning};
 
 /// Runs with different numbers of clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,9 @@ pub struct ScaleRun {
     pub broker_cores: Option<f64>,
     /// Who limited the run.
     pub limited_by: LimitedBy,
+    /// What puts its numbers in doubt, but for what any load without a rate brings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cautions: Vec<Warning>,
 }
 
 /// The Universal Scalability Law, `X(N) = λN / (1 + σ(N-1) + κN(N-1))`.
@@ -63,6 +66,17 @@ pub struct ScaleLaw {
     pub r_squared: f64,
     /// The largest distance of a mean from the curve, as a share of the curve.
     pub worst_residual: f64,
+}
+
+impl ScaleLaw {
+    /// Whether it is the broker's, and the throughputs follow it.
+    #[must_use]
+    pub const fn is_followed(&self) -> bool {
+        !matches!(
+            self.no_peak,
+            Some(ScaleDoubt::PoorFit | ScaleDoubt::Generator(_))
+        )
+    }
 }
 
 /// Why runs with different numbers of clients tell no number with the highest throughput.

@@ -35,7 +35,15 @@ pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
             corrupt: 0,
             foreign: 0,
         },
+        WarningCode::MessagesOutstanding => Finding::MessagesOutstanding {
+            sent: 1_000,
+            outstanding: 3,
+        },
         WarningCode::NodeGone => Finding::NodeGone { nodes: vec![1] },
+        WarningCode::NotSteadyState => Finding::NotSteadyState {
+            change: 0.2,
+            seconds: 30,
+        },
         WarningCode::RateNotAchieved => Finding::RateNotAchieved {
             unit: "messages".to_owned(),
             rates: None,

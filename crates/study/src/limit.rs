@@ -212,28 +212,30 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
         broker_cores: summary.cpu_cores.broker,
         limited_by,
         slos: summary.requirements.clone(),
-        cautions: cautions(summary),
+        // Beyond its limit a broker falls behind ever more.
+        cautions: cautions(summary, |it| {
+            is_of_limit(it) || it == WarningCode::NotSteadyState
+        }),
         ..trial
     }
 }
 
-/// The warnings that put its numbers in doubt, but for what any rate beyond the limit brings.
-fn cautions(summary: &RunSummary) -> Vec<Warning> {
-    let of_limit = |code| {
-        use WarningCode::{
-            ConnectionBlocked, GeneratorLate, MessagesOutstanding, NotSteadyState, RateNotAchieved,
-        };
-        matches!(
-            code,
-            RateNotAchieved
-                | GeneratorLate
-                | NotSteadyState
-                | MessagesOutstanding
-                | ConnectionBlocked
-        )
-    };
+/// What any load at the broker's limit brings.
+pub(crate) const fn is_of_limit(code: WarningCode) -> bool {
+    use WarningCode::{ConnectionBlocked, GeneratorLate, MessagesOutstanding, RateNotAchieved};
+    matches!(
+        code,
+        RateNotAchieved | GeneratorLate | MessagesOutstanding | ConnectionBlocked
+    )
+}
+
+/// The warnings that put a run's numbers in doubt, but for those that are `expected` of it.
+pub(crate) fn cautions(
+    summary: &RunSummary,
+    expected: impl Fn(WarningCode) -> bool,
+) -> Vec<Warning> {
     let warnings = summary.warnings.iter();
-    let kept = warnings.filter(|it| it.tier != Tier::Note && !of_limit(it.code()));
+    let kept = warnings.filter(|it| it.tier != Tier::Note && !expected(it.code()));
     kept.cloned().collect()
 }
 

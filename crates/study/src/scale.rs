@@ -4,6 +4,7 @@ use archive::{LimitedBy, RunRecord, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRu
 use compare::{Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability};
 use measure::Problem;
 
+use crate::limit::{cautions, is_of_limit};
 use experiment::{Experiment, ExperimentError};
 
 /// Keys whose last part is one of these count clients.
@@ -158,6 +159,7 @@ pub fn scale_run(clients: u32, record: &RunRecord) -> ScaleRun {
         throughput,
         broker_cores: summary.and_then(|it| it.cpu_cores.broker),
         limited_by: verdict.map(|it| it.limited_by).unwrap_or_default(),
+        cautions: summary.map_or_else(Vec::new, |it| cautions(it, is_of_limit)),
     }
 }
 
@@ -276,6 +278,31 @@ mod tests {
             (law.peak, law.no_peak),
             (None, Some(ScaleDoubt::Generator(8)))
         );
+    }
+
+    /// A run's warnings were lost; what any load without a rate brings is none.
+    #[test]
+    fn a_run_keeps_what_puts_its_throughput_in_doubt() {
+        use crate::example_warnings::example;
+        use archive::{RunSummary, Tier, WarningCode};
+        let warnings = [
+            (WarningCode::DebugBuild, Tier::Invalid),
+            (WarningCode::CpuSteal, Tier::Caution),
+            (WarningCode::CpuSteal, Tier::Note),
+            (WarningCode::MessagesOutstanding, Tier::Caution),
+            (WarningCode::NotSteadyState, Tier::Caution),
+        ];
+        let record = RunRecord {
+            summary: Some(RunSummary {
+                warnings: warnings.map(|it| example(it.0, it.1)).into(),
+                ..RunSummary::default()
+            }),
+            ..RunRecord::default()
+        };
+        let kept = scale_run(4, &record).cautions;
+        let kept: Vec<_> = kept.iter().map(|it| (it.code(), it.tier)).collect();
+        assert_eq!(kept, [warnings[0], warnings[1], warnings[4]]);
+        assert!(scale_run(4, &RunRecord::default()).cautions.is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `limit`: trials of one experiment at different rates, and between which of them its limit lies.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use archive::{
@@ -37,8 +37,9 @@ Examples:
 A rate holds where at least 99.5 % of it is sent and received, and every --slo is met. Rates are doubled until one does not \
 hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows starts it. \
 Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
-Exit codes: 0 both ends found and confirmed (with --scale: a law was fitted), 4 one is open or not confirmed (no law was), \
-5 the same under --strict, 130 stopped.";
+Exit codes: 0 both ends found and confirmed (with --scale: the throughputs follow a law of the broker), 4 one is open or not \
+confirmed (they follow none), 5 under --strict in place of 4, or where a trial that held (with --scale: any run) is invalid, \
+130 stopped.";
 
 /// The folder of a search, what is known of it, and that nobody else adds trials to it.
 type Begun = (PathBuf, LimitTrials, FolderLock);
@@ -364,29 +365,10 @@ impl Search<'_> {
         tell_one(&self.args.output, &about, record)
     }
 
-    /// Prints what the trials say, and keeps it.
+    /// Decides what the trials say, and tells it.
     fn tell(&mut self) -> Result<Done, Failure> {
         self.decide();
-        let found = self.trials.found.unwrap_or_default();
-        let output = &self.args.output;
-        match output.json {
-            true => output::print_json(&self.trials)?,
-            false => output::print(&console::limit(&self.trials, output::style()))?,
-        }
-        // What was measured for hours is shown, whatever becomes of the files.
-        self.keep()?;
-        let page = report::html::write_limit(&self.dir)?;
-        let kept = format!("page: {}", page.display());
-        match output.json {
-            true if output.quiet => {}
-            true => output::line_aside(&kept),
-            false => output::print(&format!("{kept}\n"))?,
-        }
-        Ok(match (found.confirmed, output.strict) {
-            (true, _) => Done::Fine,
-            (false, true) => Done::Invalid,
-            (false, false) => Done::Unknown,
-        })
+        tell(&self.args.output, &self.dir, &self.trials)
     }
 
     /// The command lines that run the experiment at a calm and at a busy rate.
@@ -413,5 +395,89 @@ impl Search<'_> {
     fn stopped(&self) -> Failure {
         let made = counted(self.trials.trials.len() as u64, "trial");
         find::stopped(&format!("stopped after {made}"), &self.dir)
+    }
+}
+
+/// Prints what trials of any kind say, keeps it with its page, and says how the command ends.
+pub(super) fn tell(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<Done, Failure> {
+    match output.json {
+        true => output::print_json(trials)?,
+        false => output::print(&console::limit(trials, output::style()))?,
+    }
+    // What was measured for hours is shown, whatever becomes of the files.
+    trials.write(dir)?;
+    let page = report::html::write_limit(dir)?;
+    let kept = format!("page: {}", page.display());
+    match output.json {
+        true if output.quiet => {}
+        true => output::line_aside(&kept),
+        false => output::print(&format!("{kept}\n"))?,
+    }
+    Ok(done(trials, output.strict))
+}
+
+/// How trials of any kind end the command.
+fn done(trials: &LimitTrials, is_strict: bool) -> Done {
+    let is_answered = trials.is_answered();
+    match is_strict && (trials.is_invalid() || !is_answered) {
+        true => Done::Invalid,
+        false if is_answered => Done::Fine,
+        false => Done::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Finding, FoundLimit, ScaleDoubt, ScaleLaw, ScaleRun, Tier, Warning};
+
+    use super::*;
+
+    /// With numbers of clients, --strict did nothing where a law was fitted, and a law that the throughputs do not follow was fine.
+    #[test]
+    fn every_kind_of_search_ends_by_one_rule() {
+        let warned = |is_invalid: bool| {
+            let warning = Warning::new(Tier::Invalid, Finding::DebugBuild {});
+            is_invalid.then_some(warning).into_iter().collect()
+        };
+        let rates = |confirmed, is_invalid| LimitTrials {
+            trials: vec![LimitTrial {
+                outcome: LimitOutcome::Held,
+                cautions: warned(is_invalid),
+                ..LimitTrial::default()
+            }],
+            found: Some(FoundLimit {
+                confirmed,
+                ..FoundLimit::default()
+            }),
+            ..LimitTrials::default()
+        };
+        let clients = |is_followed: bool, is_invalid| LimitTrials {
+            scale: Some(ScaleRuns {
+                runs: vec![ScaleRun {
+                    cautions: warned(is_invalid),
+                    ..ScaleRun::default()
+                }],
+                law: Some(ScaleLaw {
+                    no_peak: (!is_followed).then_some(ScaleDoubt::PoorFit),
+                    ..ScaleLaw::default()
+                }),
+                ..ScaleRuns::default()
+            }),
+            ..LimitTrials::default()
+        };
+        for (is_answered, is_invalid, ends, ends_strictly) in [
+            (true, false, Done::Fine, Done::Fine),
+            (false, false, Done::Unknown, Done::Invalid),
+            (true, true, Done::Fine, Done::Invalid),
+            (false, true, Done::Unknown, Done::Invalid),
+        ] {
+            for of in [
+                rates(is_answered, is_invalid),
+                clients(is_answered, is_invalid),
+            ] {
+                assert_eq!(done(&of, false), ends, "{of:?}");
+                assert_eq!(done(&of, true), ends_strictly, "{of:?}");
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use archive::{LimitTrials, RunState, ScaleRuns};
 use experiment::Experiment;
 use measure::counted;
-use report::console::{self, Shape};
+use report::console::Shape;
 use session::{Error, Observer, RunOptions};
 use study::{at_scale, check_one_group, next_scale, scale_law, scale_run};
 
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 
 use super::args::OutputArgs;
 use super::find;
+use super::limit::tell;
 use super::perform::{Watched, carry_out, shape, tell_one};
 use crate::failure::{Done, Failure};
-use crate::output;
 
 /// Runs with different numbers of clients, as far as they were made.
 pub(super) struct Scaling<'a> {
@@ -63,7 +63,7 @@ impl Scaling<'_> {
     pub(super) fn execute(mut self) -> Result<Done, Failure> {
         let watched = Watched::start()?;
         let broken = self.make_all(&watched).err();
-        let told = self.tell();
+        let told = tell(self.output, &self.dir, &self.trials);
         watched.check()?;
         match (broken, told) {
             // What was measured is shown before what ended it.
@@ -126,31 +126,6 @@ impl Scaling<'_> {
         self.trials.write(&self.dir)?;
         tell_one(self.output, &about, &record)?;
         carried.report.map(|_| ())
-    }
-
-    /// Prints what the runs say.
-    fn tell(&self) -> Result<Done, Failure> {
-        match self.output.json {
-            true => output::print_json(&self.trials)?,
-            false => output::print(&console::limit(&self.trials, output::style()))?,
-        }
-        let page = report::html::write_limit(&self.dir)?;
-        let kept = format!("page: {}", page.display());
-        match self.output.json {
-            true if self.output.quiet => {}
-            true => output::line_aside(&kept),
-            false => output::print(&format!("{kept}\n"))?,
-        }
-        let is_known = self
-            .trials
-            .scale
-            .as_ref()
-            .is_some_and(|it| it.law.is_some());
-        Ok(match (is_known, self.output.strict) {
-            (true, _) => Done::Fine,
-            (false, true) => Done::Invalid,
-            (false, false) => Done::Unknown,
-        })
     }
 
     /// How it goes on after a signal.

@@ -96,6 +96,7 @@ pub(crate) fn write_scale(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
             24 => LimitedBy::Generator,
             _ => LimitedBy::Broker,
         },
+        ..ScaleRun::default()
     };
     let estimate = |value: f64| ScaleEstimate {
         value,

@@ -276,7 +276,8 @@ pub(crate) fn asked(of: &LimitTrials) -> String {
 /// How it was searched, and what limits what it says.
 pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     if let Some(scale) = &of.scale {
-        return scale_notes(scale);
+        let cautions = cautions(of, "run");
+        return scale_notes(scale).into_iter().chain(cautions).collect();
     }
     let plan = &of.plan;
     let mut notes = vec![format!(
@@ -312,7 +313,7 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
             counted(undecided as u64, "trial"),
         ));
     }
-    notes.extend(cautions(of));
+    notes.extend(cautions(of, "trial"));
     notes
 }
 
@@ -324,19 +325,20 @@ pub(crate) fn row_note(of: &LimitTrials) -> Option<&'static str> {
     )
 }
 
-/// What puts trials in doubt, each kind once with what was said of the first trial, whose number stands there unless all said the same.
-fn cautions(of: &LimitTrials) -> Vec<String> {
+/// What puts trials in doubt (or runs, as the `noun` says), each kind once with what was said of the first one, whose number stands there
+/// unless all said the same.
+fn cautions(of: &LimitTrials, noun: &str) -> Vec<String> {
     let mut kinds: BTreeMap<WarningCode, Vec<(usize, &Warning)>> = BTreeMap::new();
-    for (number, trial) in (1..).zip(&of.trials) {
+    for (number, warnings) in (1..).zip(of.cautions()) {
         let mut seen = BTreeSet::new();
-        for warning in trial.cautions.iter().filter(|it| seen.insert(it.code())) {
+        for warning in warnings.iter().filter(|it| seen.insert(it.code())) {
             kinds
                 .entry(warning.code())
                 .or_default()
                 .push((number, warning));
         }
     }
-    let all = counted(of.trials.len() as u64, "trial");
+    let all = counted(of.cautions().count() as u64, noun);
     let told = kinds.into_values().filter_map(|trials| {
         let (number, first) = trials.first()?;
         let word = match first.tier {
@@ -345,7 +347,7 @@ fn cautions(of: &LimitTrials) -> Vec<String> {
         };
         let whose = match trials.iter().all(|(_, it)| it.text == first.text) {
             true => String::new(),
-            false => format!(", of trial {number}"),
+            false => format!(", of {noun} {number}"),
         };
         Some(format!(
             "{word} in {} of {all}{whose}: {}",
@@ -743,13 +745,36 @@ mod tests {
             ],
             ..LimitTrials::default()
         };
-        let told = cautions(&of);
+        let told = notes(&of);
         assert!(
             told.contains(&"caution in 2 of 3 trials: a debug build".to_owned()),
             "{told:?}"
         );
         let unsent = "caution in 2 of 3 trials, of trial 2: 93,595 never sent";
         assert!(told.contains(&unsent.to_owned()), "{told:?}");
+        // So says a search over numbers of clients, which said nothing of it.
+        let scaled = LimitTrials {
+            scale: Some(archive::ScaleRuns {
+                key: "load.0.producers".to_owned(),
+                runs: (of.trials.iter())
+                    .map(|it| archive::ScaleRun {
+                        cautions: it.cautions.clone(),
+                        ..archive::ScaleRun::default()
+                    })
+                    .collect(),
+                ..archive::ScaleRuns::default()
+            }),
+            ..LimitTrials::default()
+        };
+        let of_runs = |it: &str| it.replace("trial", "run");
+        let of_kind = |it: &&String| it.starts_with("caution");
+        let told: Vec<String> = told.iter().filter(of_kind).map(|it| of_runs(it)).collect();
+        let said: Vec<String> = notes(&scaled)
+            .iter()
+            .filter(of_kind)
+            .cloned()
+            .collect();
+        assert_eq!((said, told.len()), (told.clone(), 2));
     }
 
     #[test]
