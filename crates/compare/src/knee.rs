@@ -3,6 +3,7 @@
 //! V. Satopää, J. Albrecht, D. Irwin, B. Raghavan, "Finding a 'Kneedle' in a Haystack: Detecting Knee Points in System Behavior"
 //! (ICDCS Workshops 2011). Both axes are stretched to 0 to 1; the knee is where the curve lies farthest below the diagonal, if it comes
 //! back by more than the mean distance of two rates (the paper's sensitivity, 1). Noise is smoothed by the closest curve that nowhere falls.
+//! Stretched axes hide how far a curve grows: beyond a knee it has to grow by the rate's factor at least.
 
 /// Rates below which a curve has no shape.
 pub const LEAST_RATES: usize = 5;
@@ -30,7 +31,7 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let rates = points.iter().map(|it| it.0);
     let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
     let (&low, &high) = (smooth.first()?, smooth.last()?);
-    if high < low * LEAST_RISE || high <= low {
+    if !is_rise(low, high) {
         return None;
     }
     let (first, last) = (points.first()?.0, points.last()?.0);
@@ -44,8 +45,22 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
         .enumerate()
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let mean_step = 1.0 / (points.len() - 1) as f64;
+    let (rate, latency) = (points.get(at)?.0, smooth.get(at)?);
+    let runs_away = high * rate >= latency * last;
     // It always comes back to the diagonal at the end.
-    (most > SENSITIVITY * mean_step && at > 0).then_some(at)
+    (most > SENSITIVITY * mean_step && at > 0 && runs_away).then_some(at)
+}
+
+/// Whether a curve rises from its lowest rate to its highest by more than noise may.
+#[must_use]
+pub fn rises(points: &[(f64, f64)]) -> bool {
+    let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
+    let ends = smooth.first().zip(smooth.last());
+    ends.is_some_and(|(low, high)| is_rise(*low, *high))
+}
+
+fn is_rise(low: f64, high: f64) -> bool {
+    high >= low * LEAST_RISE && high > low
 }
 
 /// The places of the first two neighbours between which a curve without a knee leaps: it grows there by many times what
@@ -55,7 +70,7 @@ pub fn leap(points: &[(f64, f64)]) -> Option<(usize, usize)> {
     let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
     let (low, high) = (smooth.first()?, smooth.last()?);
     let rise = high - low;
-    if *high < low * LEAST_RISE {
+    if !is_rise(*low, *high) {
         return None;
     }
     let steps = points.windows(2).zip(smooth.windows(2));
@@ -93,6 +108,7 @@ fn never_falling(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::order::Draw;
 
     #[test]
     fn the_knee_of_a_queue_lies_where_its_latency_runs_away() {
@@ -166,6 +182,62 @@ mod tests {
             assert_eq!(leap(&points), Some(step).filter(|it| it.1 > 0));
         }
         assert_eq!((leap(&[]), leap(&wall[..1])), (None, None));
+    }
+
+    /// Rates of a thousand to one leave no room for a latency that doubles: it is stretched as far.
+    #[test]
+    fn beyond_a_knee_latency_grows_by_the_rates_factor_at_least() {
+        let latencies = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.2, 1.4, 1.6, 1.8, 2.0];
+        let rates = (0..11).map(|it| 10.0 + 99.0 * f64::from(it));
+        let doubles: Vec<(f64, f64)> = rates.zip(latencies).collect();
+        assert_eq!((knee(&doubles), rises(&doubles)), (None, true));
+        let mut draw = Draw::new(11);
+        let mut of = |all: &[f64]| all[(draw.uniform() * all.len() as f64) as usize];
+        let (mut told, mut leaps) = (0, 0);
+        for _ in 0..20_000 {
+            let (mut rate, mut latency) = (1_000.0, 1.0);
+            let points: Vec<(f64, f64)> = (0..9)
+                .map(|_| {
+                    rate *= of(&[1.05, 1.2, 2.0, 4.0]);
+                    latency *= of(&[0.8, 1.0, 1.0, 1.1, 1.4, 2.5, 30.0]);
+                    (rate, latency)
+                })
+                .collect();
+            let last = points.len() - 1;
+            let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
+            if let Some(at) = knee(&points) {
+                told += 1;
+                let (of_rate, of_latency) =
+                    (points[last].0 / points[at].0, smooth[last] / smooth[at]);
+                assert!(
+                    rises(&points) && of_latency >= of_rate * 0.999,
+                    "{points:?}"
+                );
+            }
+            if let Some((from, to)) = leap(&points) {
+                leaps += 1;
+                // What is told are the values themselves, which leap by no less than the smooth ones.
+                let (of_rate, of_latency) =
+                    (points[to].0 / points[from].0, points[to].1 / points[from].1);
+                assert!(
+                    rises(&points) && of_latency >= LEAST_LEAP * of_rate * 0.999,
+                    "{points:?}"
+                );
+            }
+        }
+        assert!(told > 500 && leaps > 500, "{told} {leaps}");
+    }
+
+    #[test]
+    fn the_docs_say_how_steep_a_leap_is() {
+        let docs = include_str!("../../../docs/limit.md");
+        let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = format!(
+            "at least {SURE_LEAP} times the rate's ({} times where the rate doubles); {LEAST_LEAP} times is enough where the \
+             step is a tenth of the whole rise.",
+            2.0 * SURE_LEAP
+        );
+        assert!(docs.contains(&said), "{said}");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use difference::{
     Difference, counted, fisher, least_fisher, paired, pairs_needed, permuted, runs_to_separate,
     separated, sign_flip, unpaired,
 };
-pub use knee::{LEAST_RATES, knee, leap};
+pub use knee::{LEAST_RATES, knee, leap, rises};
 pub use levels::{benjamini_hochberg, holm, holm_levels};
 pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 pub use looks::level_of_each;

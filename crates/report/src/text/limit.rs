@@ -6,7 +6,7 @@ use archive::{
     FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, Tier,
     Warning, WarningCode,
 };
-use compare::{knee, leap};
+use compare::{knee, leap, rises};
 
 use super::scale::{scale_headline, scale_notes};
 use crate::numbers::{counted, duration, percent, rate};
@@ -99,8 +99,11 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
             duration(high.1 as u64),
             untried(of, "them", low.0, high.0),
         ),
+        (None, None) if rises(&points) => format!(
+            "no knee in the tried range: nowhere does the {name} p99 begin to rise much faster than the rate"
+        ),
         (None, None) => format!(
-            "no knee in the tried range: nowhere does the {name} p99 begin to rise faster than the rate"
+            "no knee in the tried range: the {name} p99 does not double from the lowest rate to the highest"
         ),
     })
 }
@@ -632,11 +635,20 @@ mod tests {
             "{text}"
         );
         let flat: Vec<(f64, u64)> = (1..9).map(|it| (f64::from(it), 1_000)).collect();
-        assert!(
-            knee_text(&tried(&flat))
-                .unwrap()
-                .contains("no knee in the tried range")
-        );
+        let none = |of: &[(f64, u64)]| {
+            let text = knee_text(&tried(of)).unwrap();
+            text.strip_prefix("no knee in the tried range: ")
+                .map(str::to_owned)
+        };
+        let double = "the end-to-end p99 does not double from the lowest rate to the highest";
+        assert_eq!(none(&flat).as_deref(), Some(double));
+        // A last step that is steep was said to be none.
+        let mut late = flat.clone();
+        late[7].1 = 1_900;
+        assert_eq!(none(&late).as_deref(), Some(double));
+        let even = [1, 2, 3, 4, 5, 6, 7, 8_u32].map(|it| (f64::from(it), 1_000 * u64::from(it)));
+        let with_rate = "nowhere does the end-to-end p99 begin to rise much faster than the rate";
+        assert_eq!(none(&even).as_deref(), Some(with_rate));
         assert!(
             knee_text(&tried(&flat[..3]))
                 .unwrap()
@@ -769,11 +781,7 @@ mod tests {
         let of_runs = |it: &str| it.replace("trial", "run");
         let of_kind = |it: &&String| it.starts_with("caution");
         let told: Vec<String> = told.iter().filter(of_kind).map(|it| of_runs(it)).collect();
-        let said: Vec<String> = notes(&scaled)
-            .iter()
-            .filter(of_kind)
-            .cloned()
-            .collect();
+        let said: Vec<String> = notes(&scaled).iter().filter(of_kind).cloned().collect();
         assert_eq!((said, told.len()), (told.clone(), 2));
     }
 
