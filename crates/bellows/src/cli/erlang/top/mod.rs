@@ -22,6 +22,8 @@ use crate::output;
 /// The window where nothing else is requested.
 const WINDOW: Length = Length(Nanos::from_millis(2_000));
 const SHORTEST: Length = Length(Nanos::from_millis(50));
+/// Processes that are printed where nothing else is requested.
+const ROWS: u32 = 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,9 +43,9 @@ pub(crate) struct ErlangTopArgs {
     /// Which processes come first
     #[arg(long, value_enum, default_value_t = ProcessOrder::Reductions)]
     sort: ProcessOrder,
-    /// Processes to show
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    limit: u32,
+    /// Processes to show at most; by default 20, on a screen that is drawn again as many as it has rows for (up to 100)
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: Option<u32>,
     /// Window in which reductions and scheduler use are counted
     #[arg(long, value_name = "DURATION", default_value_t = WINDOW)]
     every: Length,
@@ -105,7 +107,7 @@ impl ErlangTopArgs {
         let helper = Helper::load(&node)?;
         let is_live = !self.json && !self.once && self.count.is_none() && output::style().terminal;
         let done = match is_live && std::io::stdin().is_terminal() {
-            true => screen::show(&helper, self.request(), self.sort),
+            true => screen::show(&helper, self.request(), self.sort, self.limit),
             false => self.print(&helper),
         };
         // What went wrong first is what is said.
@@ -119,7 +121,7 @@ impl ErlangTopArgs {
         TopRequest {
             window: time(self.every),
             sort: self.sort.meaning(),
-            limit: self.limit,
+            limit: self.limit.unwrap_or(ROWS),
             flow: !self.no_flow,
         }
     }

@@ -46,8 +46,9 @@ const REDRAW: Duration = Duration::from_millis(250);
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 /// A screen with fewer rows than this has none to spare for second lines.
 const SMALL: u16 = 24;
-/// Rows that the screen has at most.
-const MOST_ROWS: u32 = 500;
+/// Processes that the node is asked for: at least so many that another order has its first ones until the next window
+/// ends, and no more than a screen has rows.
+const ASKED: (u32, u32) = (100, 500);
 
 type TopScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
 
@@ -59,14 +60,16 @@ enum TopNews {
     End,
 }
 
-/// Shows windows until a key ends it.
+/// Shows windows until a key ends it, of each as many processes as have room, and `limit` at most.
 pub(super) fn show(
     helper: &Helper,
     request: TopRequest,
     sort: ProcessOrder,
+    limit: Option<u32>,
 ) -> Result<Done, Failure> {
+    let (least, most) = ASKED;
     let wish = Arc::new(Mutex::new(TopRequest {
-        limit: MOST_ROWS.min(request.limit.max(100)),
+        limit: limit.unwrap_or(least).clamp(least, most),
         ..request
     }));
     let (tell, news) = mpsc::channel();
@@ -77,6 +80,7 @@ pub(super) fn show(
     let (resume, paused) = mpsc::channel::<()>();
     let mut view = TopView {
         sort,
+        limit: limit.map_or(usize::MAX, |limit| limit as usize),
         node: helper.node().name().as_str().to_owned(),
         last: None,
         since: Instant::now(),
@@ -147,6 +151,8 @@ fn look(
 /// What is shown.
 struct TopView {
     sort: ProcessOrder,
+    /// Rows of processes at most.
+    limit: usize,
     node: String,
     last: Option<TopWindow>,
     /// Since when the next one is waited for.
@@ -311,10 +317,11 @@ impl TopView {
 
     fn table(&self, window: &TopWindow, room: u16) -> Table<'static> {
         let strong = Style::default().add_modifier(Modifier::BOLD);
-        let titles = titles(&window.processes).into_iter();
+        let processes = &window.processes[..self.limit.min(window.processes.len())];
+        let titles = titles(processes).into_iter();
         let titles: Vec<String> = titles.map(|it| sanitise(&it).into_owned()).collect();
         let of_column = |column| {
-            let texts = window.processes.iter().map(move |it| text(it, column));
+            let texts = processes.iter().map(move |it| text(it, column));
             texts.map(|text| sanitise(&text).into_owned())
         };
         let longest = |column: TopColumn| {
@@ -338,7 +345,7 @@ impl TopView {
             _ => of_column(*column).collect(),
         });
         let texts: Vec<Vec<String>> = texts.collect();
-        let rows = window.processes.iter().enumerate().map(|(row, process)| {
+        let rows = processes.iter().enumerate().map(|(row, process)| {
             let cells = columns.iter().zip(&texts);
             let cells = cells.map(|((column, width), texts)| cell(*column, &texts[row], *width));
             let row = Row::new(cells);
@@ -385,6 +392,7 @@ mod tests {
     fn view(ago: Duration, is_paused: bool, sort: ProcessOrder) -> TopView {
         TopView {
             sort,
+            limit: usize::MAX,
             node: "bellows-1234-5678@localhost".to_owned(),
             last: Some(window()),
             since: Instant::now().checked_sub(ago).expect("a time"),
@@ -401,7 +409,10 @@ mod tests {
     }
 
     fn shown(width: u16, height: u16, sort: ProcessOrder) -> Vec<String> {
-        let view = view(Duration::ZERO, true, sort);
+        drawn(&view(Duration::ZERO, true, sort), width, height)
+    }
+
+    fn drawn(view: &TopView, width: u16, height: u16) -> Vec<String> {
         let mut screen = Terminal::new(TestBackend::new(width, height)).expect("a screen");
         screen.draw(|frame| view.draw(frame)).expect("a picture");
         let cells = screen.backend().buffer().content();
@@ -443,6 +454,32 @@ mod tests {
             "gen_server2:process_next_msg/1",
         ] {
             assert!(wide.contains(part), "{wide}");
+        }
+    }
+
+    #[test]
+    fn no_more_processes_are_shown_than_were_asked_for() {
+        let mut view = view(Duration::ZERO, true, ProcessOrder::Memory);
+        let mut processes = window().processes;
+        for (process, memory) in processes.iter_mut().zip([1, 4, 3, 2]) {
+            process.memory = memory;
+        }
+        let names = |view: &TopView| -> Vec<String> {
+            let rows = drawn(view, 160, 24).into_iter();
+            let mut rows = rows.skip_while(|row| !row.starts_with("process "));
+            rows.next();
+            let names = rows.filter_map(|row| Some(row.split("  ").next()?.trim().to_owned()));
+            names.filter(|name| !name.is_empty()).collect()
+        };
+        for (limit, shown) in [(1, 1), (2, 2), (100, 4)] {
+            view.limit = limit;
+            let last = view.last.as_mut().expect("a window");
+            last.processes.clone_from(&processes);
+            view.arrange();
+            let names = names(&view);
+            assert_eq!(names.len(), shown, "{names:?}");
+            // The first are those of the order that is shown, also before the node was asked for it.
+            assert_eq!(names[0], "queue orders");
         }
     }
 
