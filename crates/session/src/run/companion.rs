@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use archive::{RunRecord, RunSummary, SeriesName, TracedCall, Warning};
+use archive::{FaultOutcome, RunRecord, RunSummary, SeriesName, TracedCall, Warning};
 use load::{Outcome, RunEvent};
 use measure::{Nanos, Phase, Time};
 
@@ -74,9 +74,28 @@ pub(crate) struct Collected {
     pub(crate) events: Vec<(Time, String)>,
     /// Sentences that belong to this moment.
     pub(crate) notes: Vec<String>,
+    /// What could not be read.
+    pub(crate) unread: Vec<Unread>,
+    /// All faults so far, where there is news of one.
+    pub(crate) faults: Option<Vec<FaultOutcome>>,
     /// What is waited for, and since how long.
     pub(crate) waiting: Option<(String, Duration)>,
     pub(crate) warnings: Vec<Warning>,
+}
+
+/// Something that could not be read. Where a fault of the run itself explains that, nothing else is told as the reason.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    /// When it was asked for.
+    pub(crate) asked: Time,
+    /// When it was known that there is no answer.
+    pub(crate) at: Time,
+    /// The node that should have answered: 0 for a single broker, `None` where it is somebody else.
+    pub(crate) node: Option<usize>,
+    /// What there is not: `the memory of one@host is not read`.
+    pub(crate) what: String,
+    /// The whole sentence where no fault explains it.
+    pub(crate) otherwise: String,
 }
 
 /// Values of series over one time.

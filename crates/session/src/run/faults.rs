@@ -351,6 +351,7 @@ impl Faults {
         let mut collected = Collected::default();
         while let Ok(event) = self.events.try_recv() {
             self.hear(event, &mut collected);
+            collected.faults = Some(self.outcomes.clone());
         }
         collected
     }
@@ -560,6 +561,7 @@ impl Companion for Faults {
         while let Ok(event) = self.events.recv() {
             self.hear(event, &mut collected);
         }
+        collected.faults = Some(self.outcomes.clone());
         collected
     }
 
@@ -600,6 +602,17 @@ pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
         from_s: fault.t,
         until_s: fault.t + length,
     })
+}
+
+/// The fault of the run itself that had a node away at some time between these, in seconds of the run.
+pub(super) fn fault_of_node(
+    faults: &[FaultOutcome],
+    node: usize,
+    (from, until): (f64, f64),
+) -> Option<OwnFault> {
+    let its = |fault: &&FaultOutcome| fault.node.unwrap_or(0) as usize == node;
+    let mut its = faults.iter().filter(its).filter_map(own_fault);
+    its.find(|it| it.from_s <= until && it.until_s >= from)
 }
 
 /// A fault in words: `kill of node 1`.

@@ -11,7 +11,7 @@ use erlang::sides::{MemorySides, SidesReader};
 use erlang::{ConnectOptions, Error, Node};
 use measure::{Clock, Nanos, Time, counted};
 
-use super::companion::{Collected, Companion, Second, SeriesRow};
+use super::companion::{Collected, Companion, Second, SeriesRow, Unread};
 use brokers::{Broker, BrokerError};
 use experiment::Experiment;
 
@@ -44,6 +44,7 @@ const SLOW: Duration = Duration::from_millis(50);
 /// What came of one reading.
 struct NodeReading {
     node: usize,
+    asked: Time,
     /// When the answer had come, or was no longer waited for.
     at: Time,
     result: Result<MemorySides, Error>,
@@ -129,10 +130,14 @@ impl MemoryWatch {
             }
             Err(error) => {
                 if node.failed == 0 || !node.latest.is_empty() {
-                    let why = error.problem().sentence();
-                    let name = &node.name;
-                    read.notes
-                        .push(format!("the memory of {name} is not read: {why}"));
+                    let what = format!("the memory of {} is not read", node.name);
+                    read.unread.push(Unread {
+                        asked: reading.asked,
+                        at: reading.at,
+                        node: Some(reading.node),
+                        otherwise: format!("{what}: {}", error.problem().sentence()),
+                        what,
+                    });
                 }
                 node.latest.clear();
                 node.failed += 1;
@@ -254,10 +259,12 @@ impl MemoryTask {
     fn run(mut self, begin: Time) {
         let mut due = begin;
         while self.wait(due) {
+            let asked = Clock.now();
             let result = self.read();
             let at = Clock.now();
             let reading = NodeReading {
                 node: self.node,
+                asked,
                 at,
                 result,
             };

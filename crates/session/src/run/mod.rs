@@ -254,7 +254,7 @@ fn apply_load(
     let loaded = Loaded::of(broker);
     let own_pages = OwnPages::start(experiment, broker)?;
     let traced = traced_broker(experiment, broker)?;
-    let tracing = Tracing::of(traced.log.clone(), start.origin);
+    let tracing = Tracing::of(&traced, start.origin);
     let resolved = experiment
         .with_addresses(&own_pages.addresses(broker))
         .with_nodes(broker.nodes())
@@ -336,7 +336,7 @@ fn end_load(
     let left = outcome.phases.last().map(|span| span.end);
     let state = topology::at_end(during, left, broker, profiled, control);
     let topology = state.topology.unwrap_or_else(|error| {
-        recording.note(&error.to_string());
+        recording.unread_at_end(0, &error.problem().cause, error.to_string());
         Topology::default()
     });
     let named = state.processes.into_iter().enumerate();
@@ -345,7 +345,8 @@ fn end_load(
         Ok(_) if !recording.profiling.is_of(node, now.of_node(node)) => Vec::new(),
         Ok(named) => named,
         Err(error) => {
-            recording.note(&format!("Erlang processes stay without names: {error}"));
+            let what = "Erlang processes stay without names";
+            recording.unread_at_end(node, what, format!("{what}: {error}"));
             Vec::new()
         }
     });

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use erlang::queues::{MOST_QUEUES, QueueRequest, QueueSort};
-use measure::{Nanos, Problem, counted};
+use measure::{Clock, Nanos, Problem, counted};
 
-use super::companion::{Collected, Companion, LoadEnd};
+use super::companion::{Collected, Companion, LoadEnd, Unread};
 use crate::Error;
 use crate::queue_page::{QueuePage, serve_queues_here};
 use brokers::Broker;
@@ -47,32 +47,34 @@ impl OwnPages {
     }
 
     /// Ends them, and says what each cost, or what was in the way.
-    fn close(&mut self) -> Vec<String> {
-        let served = std::mem::take(&mut self.0).into_iter();
-        served
-            .map(|Served { page, server, .. }| {
-                drop(server);
-                let cost = page.cost();
-                match page.close() {
-                    Ok(()) => format!(
-                        "page of queues: {}; the node was asked {}, and worked {} on it",
-                        counted(cost.requests, "request"),
-                        counted(cost.reads + cost.failures, "time"),
-                        Nanos(cost.node_us * 1_000),
-                    ),
-                    Err(error) => format!("page of queues: {}", error.problem().sentence()),
-                }
-            })
-            .collect()
+    fn close(&mut self) -> Collected {
+        let mut said = Collected::default();
+        for Served { page, server, .. } in std::mem::take(&mut self.0) {
+            drop(server);
+            let (cost, asked) = (page.cost(), Clock.now());
+            match page.close() {
+                Ok(()) => said.notes.push(format!(
+                    "page of queues: {}; the node was asked {}, and worked {} on it",
+                    counted(cost.requests, "request"),
+                    counted(cost.reads + cost.failures, "time"),
+                    Nanos(cost.node_us * 1_000),
+                )),
+                Err(error) => said.unread.push(Unread {
+                    asked,
+                    at: Clock.now(),
+                    node: Some(0),
+                    what: "page of queues: what it cost is not known".to_owned(),
+                    otherwise: format!("page of queues: {}", error.problem().sentence()),
+                }),
+            }
+        }
+        said
     }
 }
 
 impl Companion for OwnPages {
     fn finish(&mut self, _: &mut LoadEnd<'_>) -> Collected {
-        Collected {
-            notes: self.close(),
-            ..Collected::default()
-        }
+        self.close()
     }
 }
 

@@ -15,8 +15,9 @@ use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
 use super::blocked::{Blocked, Telling};
-use super::companion::{Collected, Companion, LoadEnd, Second};
+use super::companion::{Collected, Companion, LoadEnd, Second, Unread};
 use super::contention::Contention;
+use super::faults::fault_of_node;
 use super::lasting::Lasting;
 use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
@@ -151,6 +152,8 @@ pub(crate) struct Recording<'a> {
     pub(super) companions: Vec<Box<dyn Companion>>,
     /// Their sums and warnings.
     pub(super) summary: RunSummary,
+    /// What could not be read, and was not told yet: of a fault that explains it the news may come a moment later.
+    unread: Vec<Unread>,
     /// What is waited for while the load runs, and since how long.
     waiting: Option<(String, Duration)>,
 }
@@ -210,6 +213,7 @@ impl<'a> Recording<'a> {
             blocks: Blocks::default(),
             companions: Vec::new(),
             summary: RunSummary::default(),
+            unread: Vec::new(),
             waiting: None,
             context,
         }
@@ -278,6 +282,7 @@ impl<'a> Recording<'a> {
             });
             self.keep(collected);
         }
+        self.tell_unread();
     }
 
     /// Calls each companion, and keeps what it has collected.
@@ -316,8 +321,40 @@ impl<'a> Recording<'a> {
         for note in collected.notes {
             self.note(&note);
         }
+        self.unread.extend(collected.unread);
+        if let Some(faults) = collected.faults {
+            self.summary.faults = faults;
+        }
         self.waiting = collected.waiting.or(self.waiting.take());
         self.summary.warnings.extend(collected.warnings);
+    }
+
+    /// Tells what could not be read, each with the fault of the run itself that explains it, where there is one.
+    fn tell_unread(&mut self) {
+        for unread in std::mem::take(&mut self.unread) {
+            let seconds = [unread.asked, unread.at].map(|it| self.seconds_since_origin(it));
+            let faults = &self.summary.faults;
+            let fault = (unread.node)
+                .and_then(|node| fault_of_node(faults, node, (seconds[0], seconds[1])));
+            let text = match fault {
+                Some(fault) => format!("{}: the run's own {}", unread.what, fault.name),
+                None => unread.otherwise,
+            };
+            self.keep_event(unread.at, text);
+        }
+    }
+
+    /// Keeps that something of a node of the broker could not be read now that the load has ended.
+    pub(super) fn unread_at_end(&mut self, node: usize, what: &str, otherwise: String) {
+        let now = Clock.now();
+        self.unread.push(Unread {
+            asked: now,
+            at: now,
+            node: Some(node),
+            what: what.to_owned(),
+            otherwise,
+        });
+        self.tell_unread();
     }
 
     /// Keeps a sentence that belongs to this moment.
@@ -515,6 +552,7 @@ impl<'a> Recording<'a> {
 impl load::Sink for Recording<'_> {
     fn interval(&mut self, interval: &Interval) {
         self.call(|it| it.before(None));
+        self.tell_unread();
         self.start_profile_when_due(interval.end);
         let before = std::mem::replace(&mut self.last_usage, self.usage.read());
         if self.last_usage.at.since(before.at) >= SHORTEST_USAGE {

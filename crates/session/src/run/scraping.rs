@@ -1,9 +1,11 @@
 //! Pages of metrics that are requested while a load runs, on their way into the run.
 
+use std::collections::BTreeMap;
+
 use linux::processes;
 use measure::{Clock, Nanos, Phase, Time};
 
-use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow};
+use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow, Unread};
 use super::page_cpu::{Flight, UsedCpu, page_cpu};
 use crate::usage::Reading;
 use web::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
@@ -28,6 +30,8 @@ pub(super) struct Scraping {
     told_failure: Vec<usize>,
     /// Pages of this machine that another process than the broker serves, and that process.
     foreign: Vec<(usize, ForeignServer)>,
+    /// Pages that a node of the broker serves, and its number.
+    nodes: BTreeMap<usize, usize>,
     /// The page that the broker of the run serves, where it is one: of several it cannot be told what each costs.
     of_broker: Option<usize>,
     /// When its pages were requested and had been read, in the measured phase.
@@ -69,21 +73,17 @@ impl Scraping {
         if broker.is_empty() {
             return self;
         }
-        let mut served = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
-            match pid_of(plan) {
-                Some(pid) if descends(pid, broker) => served.push(number),
-                Some(pid) => {
-                    let name = processes::stat(pid).map_or_else(String::new, |it| it.command);
-                    self.foreign.push((number, ForeignServer { pid, name }));
-                }
-                None => {}
+            let Some(pid) = pid_of(plan) else { continue };
+            if let Some(node) = broker.iter().position(|it| descends(pid, &[*it])) {
+                self.nodes.insert(number, node);
+                continue;
             }
+            let name = processes::stat(pid).map_or_else(String::new, |it| it.command);
+            self.foreign.push((number, ForeignServer { pid, name }));
         }
-        self.of_broker = match served.as_slice() {
-            [plan] => Some(*plan),
-            _ => None,
-        };
+        let first = self.nodes.keys().next().copied();
+        self.of_broker = first.filter(|_| self.nodes.len() == 1);
         let plan = self.of_broker.and_then(|it| self.plans.get_mut(it));
         if let Some(plan) = plan {
             plan.jitter = Some(seed);
@@ -155,8 +155,13 @@ impl Scraping {
         }
         if !self.told_failure.contains(&scrape.plan) {
             self.told_failure.push(scrape.plan);
-            let note = format!("a scrape failed: {}", problem.sentence());
-            scraped.notes.push(note);
+            scraped.unread.push(Unread {
+                asked: scrape.sent,
+                at: scrape.done,
+                node: self.nodes.get(&scrape.plan).copied(),
+                what: "a scrape failed".to_owned(),
+                otherwise: format!("a scrape failed: {}", problem.sentence()),
+            });
         }
     }
 
@@ -292,9 +297,10 @@ mod tests {
             result: Err(measure::Problem::new("refused", "", "start it")),
             ..page(second(due))
         };
-        let told = scraping.all_of(vec![page(second(0)), failed(1)]).notes;
+        let told = scraping.all_of(vec![page(second(0)), failed(1)]).unread;
+        let told: Vec<&str> = told.iter().map(|it| it.otherwise.as_str()).collect();
         assert_eq!(told, ["a scrape failed: refused; start it"]);
-        let told = scraping.all_of(vec![failed(2)]).notes;
+        let told = scraping.all_of(vec![failed(2)]).unread;
         assert!(told.is_empty(), "{told:?}");
     }
 

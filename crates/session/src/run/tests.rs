@@ -1,13 +1,14 @@
 //! What a load reports, through to the archive and the summary: no broker, no socket, no clock.
 
 use archive::{
-    FailedBy, Finding, RunReader, SeriesName, SeriesUnit, Tier, TraceSummary, Warning, WarningCode,
+    FailedBy, FaultOutcome, Finding, RunReader, SeriesName, SeriesUnit, Tier, TraceSummary,
+    Warning, WarningCode,
 };
 use load::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
 
-use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow};
+use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow, Unread};
 use super::recording::RunContext;
 use super::scenarios::ScenarioContext;
 use super::*;
@@ -421,6 +422,79 @@ impl Companion for Toy {
             ..Collected::default()
         }
     }
+}
+
+/// A node that is killed at 11.2 s and back after two seconds, of which it is heard at the second's end, and readings that fail.
+#[derive(Default)]
+struct Killed(u64);
+
+impl Companion for Killed {
+    fn before(&mut self, event: Option<&RunEvent>) -> Collected {
+        let faults = vec![FaultOutcome {
+            kind: "kill".into(),
+            node: Some(1),
+            t: 2.2,
+            asked_s: Some(1.0),
+            back_s: (self.0 > 2).then_some(2.0),
+            ..FaultOutcome::default()
+        }];
+        Collected {
+            faults: (event.is_none() && self.0 > 0).then_some(faults),
+            ..Collected::default()
+        }
+    }
+
+    fn second(&mut self, _: &Second) -> Collected {
+        self.0 += 1;
+        let unread = |node, at: u64| Unread {
+            asked: Time(at * MS),
+            at: Time((at + 100) * MS),
+            node,
+            what: format!("{node:?} at {at}"),
+            otherwise: format!("{node:?} at {at}: look there"),
+        };
+        Collected {
+            unread: match self.0 {
+                // The news of the fault comes a moment later.
+                1 => vec![
+                    unread(Some(1), 10_900),
+                    unread(Some(1), 11_300),
+                    unread(Some(0), 11_300),
+                    unread(None, 11_300),
+                ],
+                4 => vec![unread(Some(1), 13_000), unread(Some(1), 13_300)],
+                _ => Vec::new(),
+            },
+            ..Collected::default()
+        }
+    }
+}
+
+#[test]
+fn what_a_fault_of_the_run_explains_is_told_with_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let (context, record, writer) = begun(dir.path());
+    let mut heard = Heard::default();
+    let usage = Box::new(Metered::default());
+    let mut recording =
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.companions = vec![Box::new(Killed::default())];
+    for second in 10..14 {
+        recording.interval(&interval(second, Phase::Measure, 10, 1));
+    }
+    recording.finish_companions(&outcome(None));
+    recording.discard();
+    assert_eq!(
+        heard.events,
+        [
+            "Some(1) at 10900: look there",
+            "Some(1) at 11300: the run's own kill of node 1",
+            "Some(0) at 11300: look there",
+            "None at 11300: look there",
+            "Some(1) at 13000: the run's own kill of node 1",
+            "Some(1) at 13300: look there",
+        ]
+    );
 }
 
 fn traced() -> Warning {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use archive::{Finding, Tier, TraceSummary, TracedCall, Warning};
+use archive::{FaultOutcome, Finding, Tier, TraceSummary, TracedCall, Warning};
 use measure::{Nanos, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
+use super::faults::fault_of_node;
 use crate::Error;
 use crate::trace::{LoggedCall, TraceLog, TraceState, TracedBroker};
 use brokers::{Broker, BrokerError};
@@ -40,11 +41,37 @@ pub(super) struct Tracing {
     log: TraceLog,
     /// When the run's time begins.
     origin: Time,
+    /// The traced nodes: each one's name, and its number.
+    nodes: BTreeMap<String, usize>,
 }
 
 impl Tracing {
-    pub(super) fn of(log: TraceLog, origin: Time) -> Self {
-        Self { log, origin }
+    pub(super) fn of(traced: &TracedBroker, origin: Time) -> Self {
+        let nodes = traced.nodes.iter();
+        Self {
+            log: traced.log.clone(),
+            origin,
+            nodes: nodes
+                .map(|(number, way)| (way.node.to_string(), *number as usize))
+                .collect(),
+        }
+    }
+
+    /// The traces; one that a fault of the run itself ended, whose limits did not, says so.
+    fn traces(&self, faults: &[FaultOutcome]) -> Vec<TraceState> {
+        let mut traces = self.log.traces();
+        for trace in &mut traces {
+            let at = trace.ended.map(|at| at.since(self.origin).as_secs_f64());
+            let node = self.nodes.get(&trace.node);
+            let fault =
+                (node.zip(at)).and_then(|(node, at)| fault_of_node(faults, *node, (at, at)));
+            if let (Some((why, limit)), Some(fault)) = (&mut trace.why, fault)
+                && limit.is_empty()
+            {
+                *why = format!("the run's own {}", fault.name);
+            }
+        }
+        traces
     }
 
     /// What traces saw since the last time, by the run's clock.
@@ -59,7 +86,7 @@ impl Tracing {
     }
 
     /// What each trace came to.
-    fn summaries(&self) -> Vec<TraceSummary> {
+    fn summaries(&self, traces: Vec<TraceState>) -> Vec<TraceSummary> {
         let origin = self.origin;
         let seconds = |at: Time| at.since(origin).as_secs_f64();
         let summary = |state: TraceState| TraceSummary {
@@ -73,15 +100,14 @@ impl Tracing {
             left_out: state.left_out,
             slowest: state.slowest.map(|call| timed(call, origin)),
         };
-        self.log.traces().into_iter().map(summary).collect()
+        traces.into_iter().map(summary).collect()
     }
 
     /// That there were traces, and which of them ended before their time; one cause is told once.
-    fn warnings(&self) -> Vec<Warning> {
+    fn warnings(&self, traces: &[TraceState]) -> Vec<Warning> {
         let origin = self.origin;
-        let traces = self.log.traces();
         let mut ended: BTreeMap<(String, String, String), (Vec<String>, f64)> = BTreeMap::new();
-        for state in &traces {
+        for state in traces {
             let Some((why, limit)) = &state.why else {
                 continue;
             };
@@ -116,9 +142,12 @@ impl Companion for Tracing {
     }
 
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
-        run.summary.traces = self.summaries();
+        // Faults end before traces do.
+        let traces = self.traces(&run.summary.faults);
+        let warnings = self.warnings(&traces);
+        run.summary.traces = self.summaries(traces);
         Collected {
-            warnings: self.warnings(),
+            warnings,
             ..self.take()
         }
     }
@@ -140,6 +169,40 @@ fn timed(logged: LoggedCall, origin: Time) -> TracedCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_that_the_runs_own_fault_ended_says_so() {
+        let log = TraceLog::default();
+        let numbers = ["one@h", "two@h"].map(|node| log.add(node, "m:f/1".into(), node.into()));
+        let why = |limit: &str| Some(("lost; check that the node runs".into(), limit.into()));
+        for (trace, limit) in numbers.into_iter().zip(["", "rate"]) {
+            log.ended(trace, Time(9_000_000_000), why(limit));
+        }
+        let of = |t: f64, node: u32| {
+            let tracing = Tracing {
+                log: log.clone(),
+                origin: Time(1_000_000_000),
+                nodes: BTreeMap::from([("one@h".into(), 0), ("two@h".into(), 1)]),
+            };
+            let kill = FaultOutcome {
+                kind: "kill".into(),
+                node: Some(node),
+                t,
+                for_good: true,
+                ..FaultOutcome::default()
+            };
+            let traces = tracing.traces(&[kill]);
+            let told = tracing.warnings(&traces).into_iter();
+            let told = told.filter_map(|it| match it.finding {
+                Finding::TraceEnded { why, .. } => Some(why),
+                _ => None,
+            });
+            told.filter(|why| why.contains("own")).collect::<Vec<_>>()
+        };
+        assert_eq!(of(7.9, 0), ["the run's own kill of node 0"]);
+        assert!(of(8.1, 0).is_empty(), "it had ended before");
+        assert!(of(7.9, 1).is_empty(), "its limit ended that one");
+    }
 
     #[test]
     fn calls_are_counted_until_a_trace_ends() {
