@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { bandsSvg, hatchesSvg } from '../src/charts/bands';
 import type { Palette } from '../src/core/theme';
 import type { StallBand } from '../src/core/view';
-import { laterTexts, rowsOf, stallTexts } from '../src/sections/lane';
+import { laterTexts, placeEvents, rowsOf, stallTexts } from '../src/sections/lane';
 
 const stall = (start: number, end: number, who: StallBand['who'], away = false): StallBand =>
   ({ start, end, who, away, text: `${who} ${start}` }) as StallBand;
@@ -41,6 +41,18 @@ describe('the legend of a run with faults', () => {
     ]);
     expect(laterTexts(events)).toHaveLength(4);
     expect(laterTexts(events).at(-1)).toBe('and 2 more after it');
+  });
+
+  test('gives lines to the first labels first, wherever they stand', () => {
+    const box = (from: number, size: number, lines = 1) => ({ from, size, lines });
+    // A fault in the middle, and long labels of what stands around it.
+    const around = [box(0, 400), box(20, 400), box(40, 400), box(300, 400)];
+    const fault = box(200, 100);
+    expect(placeEvents([...around, fault], 4)).toEqual([0, 1, 2, 3, null]);
+    expect(placeEvents([fault, ...around], 4)).toEqual([0, 1, 2, 3, null]);
+    // What stands before and behind it has room beside it, but does not touch it.
+    expect(placeEvents([fault, box(0, 190), box(310, 90), box(0, 196)], 4)).toEqual([0, 0, 0, 1]);
+    expect(placeEvents([fault, box(150, 90, 2), box(150, 90, 2)], 4)).toEqual([0, 1, null]);
   });
 
   test('tells a look of another command from a stall', () => {

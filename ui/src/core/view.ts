@@ -1168,7 +1168,7 @@ requirements: Array<RequirementRow>,
 broker: BrokerSummary,
 /** Phases in the order of time. */
 phases: Array<PhaseSpan>,
-/** Labelled moments. */
+/** Labelled moments, those of faults first. */
 events: Array<Event>,
 /** What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load. */
 returns: Array<Event>,

@@ -199,10 +199,32 @@ export function placeLengths(
   });
 }
 
+/** A label: where it begins, how wide it is, and its lines. */
+interface Box {
+  from: number;
+  size: number;
+  lines: number;
+}
+
+/** The line of each label, the first ones first served; null for those that none of `most` lines has room for. */
+export function placeEvents(boxes: readonly Box[], most: number): (number | null)[] {
+  const taken: Stretch[][] = Array.from({ length: most }, () => []);
+  return boxes.map(({ from, size, lines }) => {
+    const to = from + size;
+    const fits = (row: number): boolean =>
+      taken.slice(row, row + lines).every((line) => line.every(([a, b]) => to <= a || b <= from));
+    let row = 0;
+    while (row + lines <= most && !fits(row)) row++;
+    if (row + lines > most) return null;
+    for (const line of taken.slice(row, row + lines)) line.push([from - 6, to + 6]);
+    return row;
+  });
+}
+
 /**
  * Events as labelled marks; returns the height that they take. A label stands beside its mark: where
  * there is no room to the right it moves to the left. A long one is cut, and hover shows it in whole. Those that find
- * no line stand in the table of events, which has them all.
+ * no line stand in the table of events, which has them all; the first of `events` find one first.
  */
 function drawEvents(
   lane: HTMLElement,
@@ -213,8 +235,6 @@ function drawEvents(
 ): number {
   const size = width < 620 ? 'narrow' : 'wide';
   const [most, longest] = [MOST_LINES[size], LONGEST[size]];
-  /** Per line, where the last label ends. */
-  const free: number[] = [];
   const labels = events.map((event) => {
     const title = `${seconds(event.t)}: ${event.label}`;
     const label = h('span', { class: 'event', title }, brief(event.label, longest));
@@ -230,26 +250,24 @@ function drawEvents(
     label.className = 'event loose';
   });
   // All are measured before any is moved: the browser lays the page out twice.
-  const sizes = labels.map(({ label }) => [label.offsetWidth, label.offsetHeight] as const);
-  labels.forEach(({ at, label }, i) => {
-    const [size, height] = sizes[i]!;
+  const boxes = labels.map(({ at, label }): Box => {
+    const size = label.offsetWidth;
     const flip = at + size > width;
     const from = flip ? Math.max(0, Math.min(at - size, width - size)) : at;
-    const lines = Math.max(1, Math.round(height / LINE));
-    const fits = (row: number): boolean =>
-      Array.from({ length: lines }, (_, k) => free[row + k] ?? 0).every((end) => end <= from);
-    let row = 0;
-    while (row + lines <= most && !fits(row)) row++;
-    if (row + lines > most) {
+    return { from, size, lines: Math.max(1, Math.round(label.offsetHeight / LINE)) };
+  });
+  const rows = placeEvents(boxes, most);
+  labels.forEach(({ at, label }, i) => {
+    const [{ from, size }, row] = [boxes[i]!, rows[i]!];
+    if (row === null) {
       label.remove();
       return;
     }
-    for (let k = 0; k < lines; k++) free[row + k] = from + size + 6;
-    if (flip && !label.classList.contains('loose')) label.classList.add('flip');
+    if (at + size > width && !label.classList.contains('loose')) label.classList.add('flip');
     label.style.left = `${from}px`;
     label.style.top = `${top + row * LINE}px`;
   });
-  return free.length * LINE;
+  return boxes.reduce((end, { lines }, i) => Math.max(end, (rows[i] ?? -lines) + lines), 0) * LINE;
 }
 
 /** All events of the run, and all times in which somebody stood still or looked; null where there are none. */

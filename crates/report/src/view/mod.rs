@@ -105,7 +105,7 @@ pub struct RunView {
     pub broker: BrokerSummary,
     /// Phases in the order of time.
     pub phases: Vec<PhaseSpan>,
-    /// Labelled moments.
+    /// Labelled moments, those of faults first.
     pub events: Vec<Event>,
     /// What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load.
     pub returns: Vec<Event>,
@@ -260,6 +260,25 @@ impl RunPage {
     }
 }
 
+/// The events of a run, those of faults first: where not all labels have room above the time axis, these have.
+fn faults_first(events: &[Event], faults: &[FaultOutcome]) -> Vec<Event> {
+    let times = |it: &FaultOutcome| {
+        let after = [Some(0.0), it.back_s, it.first_confirm_s, it.backlog_gone_s];
+        after.map(|after| after.map(|after| it.t + after))
+    };
+    let times: Vec<[Option<f64>; 4]> = faults.iter().map(times).collect();
+    let rank = |event: &Event| {
+        let is_at = |at: Option<f64>| at.is_some_and(|at| (at - event.t).abs() < 0.001);
+        (0..4).find(|part: &usize| times.iter().any(|it| is_at(it[*part])))
+    };
+    let mut all: Vec<(usize, &Event)> = events
+        .iter()
+        .map(|event| (rank(event).unwrap_or(4), event))
+        .collect();
+    all.sort_by(|(one, a), (other, b)| one.cmp(other).then(a.t.total_cmp(&b.t)));
+    all.into_iter().map(|(_, event)| event.clone()).collect()
+}
+
 /// What came back after the end of the time axis, and how long after its fault.
 fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
     let of = |fault: &FaultOutcome| {
@@ -347,7 +366,7 @@ impl RunView {
             requirements: requirements::rows(run),
             broker: summary.broker,
             phases,
-            events: record.events.clone(),
+            events: faults_first(&record.events, &summary.faults),
             returns: returns(&summary.faults, span.1),
             stalls: stalls(record),
             looks: traces::looks(&record.looks),
@@ -487,6 +506,38 @@ fn report_below(run: &Path, folder: &Path) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_of_faults_come_before_those_that_take_their_room() {
+        let event = |t: f64, label: &str| Event {
+            t,
+            label: label.to_owned(),
+        };
+        let events = [
+            event(9.5, "the broker blocked a connection"),
+            event(11.0, "node 1 is back"),
+            event(10.0, "node 1 was killed"),
+            event(0.2, "a page is served by another process"),
+            event(20.0, "node 2 was stopped"),
+        ];
+        let faults = [
+            FaultOutcome {
+                t: 10.0,
+                back_s: Some(1.0),
+                ..FaultOutcome::default()
+            },
+            FaultOutcome {
+                t: 20.0,
+                ..FaultOutcome::default()
+            },
+        ];
+        let times = |faults: &[FaultOutcome]| -> Vec<f64> {
+            let first = faults_first(&events, faults).into_iter();
+            first.map(|it| it.t).collect()
+        };
+        assert_eq!(times(&faults), [10.0, 20.0, 11.0, 0.2, 9.5]);
+        assert_eq!(times(&[]), [0.2, 9.5, 10.0, 11.0, 20.0]);
+    }
 
     #[test]
     fn a_return_after_the_end_of_the_axis_is_told() {
