@@ -57,21 +57,22 @@ impl Tracing {
         }
     }
 
-    /// The traces; one that a fault of the run itself ended, whose limits did not, says so.
-    fn traces(&self, faults: &[FaultOutcome]) -> Vec<TraceState> {
-        let mut traces = self.log.traces();
-        for trace in &mut traces {
+    /// The traces; one that a fault of the run itself ended, and no limit, says so.
+    fn explained(&self, traces: Vec<TraceState>, faults: &[FaultOutcome]) -> Vec<TraceState> {
+        let explained = |mut trace: TraceState| {
             let at = trace.ended.map(|at| at.since(self.origin).as_secs_f64());
             let node = self.nodes.get(&trace.node);
-            let fault =
-                (node.zip(at)).and_then(|(node, at)| fault_of_node(faults, *node, (at, at)));
+            let fault = node
+                .zip(at)
+                .and_then(|(node, at)| fault_of_node(faults, *node, (at, at)));
             if let (Some((why, limit)), Some(fault)) = (&mut trace.why, fault)
                 && limit.is_empty()
             {
                 *why = format!("the run's own {}", fault.name);
             }
-        }
-        traces
+            trace
+        };
+        traces.into_iter().map(explained).collect()
     }
 
     /// What traces saw since the last time, by the run's clock.
@@ -143,7 +144,7 @@ impl Companion for Tracing {
 
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
         // Faults end before traces do.
-        let traces = self.traces(&run.summary.faults);
+        let traces = self.explained(self.log.traces(), &run.summary.faults);
         let warnings = self.warnings(&traces);
         run.summary.traces = self.summaries(traces);
         Collected {
@@ -172,18 +173,23 @@ mod tests {
 
     #[test]
     fn a_trace_that_the_runs_own_fault_ended_says_so() {
-        let log = TraceLog::default();
-        let numbers = ["one@h", "two@h"].map(|node| log.add(node, "m:f/1".into(), node.into()));
-        let why = |limit: &str| Some(("lost; check that the node runs".into(), limit.into()));
-        for (trace, limit) in numbers.into_iter().zip(["", "rate"]) {
-            log.ended(trace, Time(9_000_000_000), why(limit));
-        }
-        let of = |t: f64, node: u32| {
-            let tracing = Tracing {
-                log: log.clone(),
-                origin: Time(1_000_000_000),
-                nodes: BTreeMap::from([("one@h".into(), 0), ("two@h".into(), 1)]),
-            };
+        let tracing = Tracing {
+            log: TraceLog::default(),
+            origin: Time(1_000_000_000),
+            nodes: BTreeMap::from([("one@h".into(), 0), ("two@h".into(), 1)]),
+        };
+        let ended = |node: &str, limit: &str| TraceState {
+            scenario: node.to_owned(),
+            function: "m:f/1".to_owned(),
+            node: node.to_owned(),
+            began: None,
+            ended: Some(Time(9_000_000_000)),
+            why: Some(("check that the node runs".into(), limit.into())),
+            kept: 0,
+            left_out: 0,
+            slowest: None,
+        };
+        let of = |t: f64, node: u32| -> Vec<String> {
             let kill = FaultOutcome {
                 kind: "kill".into(),
                 node: Some(node),
@@ -191,13 +197,10 @@ mod tests {
                 for_good: true,
                 ..FaultOutcome::default()
             };
-            let traces = tracing.traces(&[kill]);
-            let told = tracing.warnings(&traces).into_iter();
-            let told = told.filter_map(|it| match it.finding {
-                Finding::TraceEnded { why, .. } => Some(why),
-                _ => None,
-            });
-            told.filter(|why| why.contains("own")).collect::<Vec<_>>()
+            let traces = vec![ended("one@h", ""), ended("two@h", "rate")];
+            let traces = tracing.explained(traces, &[kill]).into_iter();
+            let reasons = traces.filter_map(|it| Some(it.why?.0));
+            reasons.filter(|why| why.contains("own")).collect()
         };
         assert_eq!(of(7.9, 0), ["the run's own kill of node 0"]);
         assert!(of(8.1, 0).is_empty(), "it had ended before");
