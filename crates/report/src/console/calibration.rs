@@ -2,8 +2,8 @@
 
 use measure::Nanos;
 
-use super::table::{Align, Table};
-use super::text::{Style, sanitise, wrap};
+use super::table::Table;
+use super::text::{Style, sanitise, sentence};
 use crate::numbers::three_digits;
 
 /// What the sign before a rate means.
@@ -46,17 +46,8 @@ pub struct WakeRow {
 #[must_use]
 pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: Style) -> String {
     let mut out = style.strong(&sanitise(machine)) + "\n\n";
-    let heads = [
-        ("unthrottled", Align::Left),
-        ("bytes", Align::Right),
-        ("producers", Align::Right),
-        ("loops", Align::Right),
-        ("msg/s", Align::Right),
-        ("CPU ns/msg", Align::Right),
-        ("broker ns/msg", Align::Right),
-        ("max lag", Align::Right),
-    ];
-    let mut table = Table::new(&heads);
+    let heads = "unthrottled<|bytes|producers|loops|msg/s|CPU ns/msg|broker ns/msg|max lag";
+    let mut table = Table::of(heads);
     for row in loads {
         table.row(vec![
             sanitise(&row.load).into_owned(),
@@ -77,7 +68,7 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
         out.push_str(&(line + "\n"));
     }
     if loads.iter().any(|row| row.at_least) {
-        out.push_str(&(wrap(LOWER_BOUND, style.prose_columns()).join("\n") + "\n"));
+        out.push_str(&sentence(LOWER_BOUND, style));
     }
     out.push('\n');
     for row in wakes {
@@ -86,7 +77,7 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
             "at {} msg/s its messages left {p50} late (p50), {p99} (p99), {max} at worst",
             three_digits(row.rate)
         );
-        out.push_str(&(wrap(&text, style.prose_columns()).join("\n") + "\n"));
+        out.push_str(&sentence(&text, style));
     }
     out
 }

@@ -4,7 +4,7 @@ use stacks::Profile;
 
 use super::known::notes;
 use super::table::{Align, Table};
-use super::text::{Style, sanitise, wrap};
+use super::text::{Style, sanitise};
 use crate::numbers::{percent_digits, weight, weight_digits, weight_head};
 use crate::text;
 
@@ -27,14 +27,9 @@ pub fn classes(profile: &Profile, style: Style) -> String {
             text::class_meaning(row.class).to_owned(),
         ]);
     }
-    let mut lines = table.lines(style.columns);
-    if let Some(heads) = lines.first_mut() {
-        *heads = style.strong(heads);
-    }
+    let mut lines = table.strong_lines(style);
     let sum = weight(profile.total_weight(), &unit);
-    let notes = notes(profile).flat_map(|note| wrap(&note, style.prose_columns()));
-    let faint = std::iter::once(sum).chain(notes);
-    lines.push(String::new());
-    lines.extend(faint.map(|line| style.faint(&line)));
+    lines.extend([String::new(), style.faint(&sum)]);
+    lines.extend(notes(profile).flat_map(|note| style.faint_prose(&note)));
     lines.join("\n") + "\n"
 }

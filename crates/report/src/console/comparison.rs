@@ -18,31 +18,16 @@ const SHOWS_FROM: usize = 6;
 /// The comparison, ending in a newline.
 #[must_use]
 pub fn comparison(of: &Comparison, style: Style) -> String {
-    let mut lines: Vec<String> = wrap(&sanitise(&headline(of)), style.columns)
-        .iter()
-        .map(|line| style.strong(line))
-        .collect();
+    let mut lines = style.strong_lines(&headline(of));
     let explanation = of.functions.as_ref().and_then(explanation);
-    for line in explanation
-        .iter()
-        .flat_map(|it| wrap(&sanitise(it), style.columns))
-    {
-        lines.push(style.strong(&line));
-    }
+    lines.extend(explanation.iter().flat_map(|it| style.strong_lines(it)));
     for (name, side) in [("A", &of.a), ("B", &of.b)] {
         lines.extend(wrap(
             &format!("{name}: {}", sanitise(&told(side))),
             style.columns,
         ));
     }
-    for problem in &of.forced {
-        let text = format!(
-            "caution: compared all the same, although {}",
-            sanitise(problem)
-        );
-        let told = wrap(&text, style.columns);
-        lines.extend(told.iter().map(|line| style.caution(line)));
-    }
+    lines.extend(of.forced.iter().flat_map(|it| forced(it, style)));
     let table = table(of);
     if !of.figures.is_empty() {
         lines.push(String::new());
@@ -75,17 +60,15 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
     lines.join("\n") + "\n"
 }
 
+/// Why sides should not be compared that were compared all the same.
+pub(super) fn forced(problem: &str, style: Style) -> Vec<String> {
+    style.caution_lines(&format!(
+        "caution: compared all the same, although {problem}"
+    ))
+}
+
 fn table(of: &Comparison) -> Table {
-    let mut table = Table::new(&[
-        ("", Align::Left),
-        ("A", Align::Right),
-        ("B", Align::Right),
-        ("change", Align::Right),
-        ("interval", Align::Right),
-        ("decision", Align::Left),
-        ("shows from", Align::Right),
-        ("p", Align::Right),
-    ]);
+    let mut table = Table::of("<|A|B|change|interval|decision<|shows from|p");
     table.drop_in_order(&[7, SHOWS_FROM, INTERVAL]);
     for row in &of.figures {
         let (a, b) = table_values(row);

@@ -2,7 +2,7 @@
 
 use archive::{ComparedFunctions, CostChange, FunctionChange};
 
-use super::table::{Align, Table};
+use super::table::Table;
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::CANNOT_TELL;
 use crate::text::functions::{cost_interval, signed_time, time};
@@ -14,15 +14,7 @@ const MOST_UNPROVEN: usize = 5;
 
 /// The functions, ending without a newline.
 pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
-    let mut table = Table::new(&[
-        ("CPU a message", Align::Left),
-        ("A", Align::Right),
-        ("B", Align::Right),
-        ("change", Align::Right),
-        ("interval", Align::Right),
-        ("with callees", Align::Right),
-        ("shows from", Align::Right),
-    ]);
+    let mut table = Table::of("CPU a message<|A|B|change|interval|with callees|shows from");
     table.drop_in_order(&[6, 4, 2]);
     table.named_by(0);
     table.row(cells("the whole broker", &of.broker, None));

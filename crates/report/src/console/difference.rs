@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::functions::{FunctionRowOf, change};
 use super::known::notes;
-use super::table::{Align, Table};
+use super::table::Table;
 use super::text::{Style, sanitise, wrap};
 use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_change};
 use crate::numbers::{count, counted, percent_digits, weight};
@@ -104,26 +104,12 @@ impl DifferenceTable<'_> {
 #[must_use]
 pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
     let rows = table.rows();
-    let figure = |head: &'static str| (head, Align::Right);
-    let name = (table.of.name(), Align::Left);
-    let heads: &[&str] = match table.has_totals() {
-        true => &[
-            "self A %",
-            "self B %",
-            "change",
-            "total A %",
-            "total B %",
-            "change",
-        ],
-        false => &["A %", "B %", "change"],
+    let (heads, figures_of) = match table.has_totals() {
+        true => ("self A %|self B %|change|total A %|total B %|change", 6),
+        false => ("A %|B %|change", 3),
     };
-    let heads: Vec<_> = heads
-        .iter()
-        .map(|head| figure(head))
-        .chain([name])
-        .collect();
-    let mut lines = Table::new(&heads);
-    lines.named_by(heads.len() - 1);
+    let mut lines = Table::of(&format!("{heads}|{}<", table.of.name()));
+    lines.named_by(figures_of);
     for row in &rows.shown {
         let mut cells = figures(&row.own).to_vec();
         if table.has_totals() {
@@ -132,10 +118,7 @@ pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
         cells.push(sanitise(&row.function).into_owned());
         lines.row(cells);
     }
-    let mut lines = lines.lines(style.columns);
-    if let Some(heads) = lines.first_mut() {
-        *heads = style.strong(heads);
-    }
+    let mut lines = lines.strong_lines(style);
     lines.push(String::new());
     lines.extend(footer(table, &rows, style));
     lines.join("\n") + "\n"
@@ -182,9 +165,7 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         .chain([shown, smallest(table)])
         .chain(other_builds(table.other_builds).map(|it| sanitise(&it).into_owned()))
         .chain(notes.flat_map(notes_of));
-    let faint = faint
-        .flat_map(|line| wrap(&line, style.prose_columns()))
-        .map(|line| style.faint(&line));
+    let faint = faint.flat_map(|line| style.faint_prose(&line));
     marked
         .flat_map(|line| wrap(&line, style.prose_columns()))
         .chain(faint)

@@ -287,10 +287,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
             ],
         });
     }
-    let mut lines = table.lines(style.columns);
-    if let Some(heads) = lines.first_mut() {
-        *heads = style.strong(heads);
-    }
+    let mut lines = table.strong_lines(style);
     lines.push(String::new());
     lines.extend(known::lines(&profile.known_patterns(), style));
     lines.extend(footer(profile, options, &rows, style));
@@ -316,7 +313,6 @@ fn footer(
     }: &FunctionRows,
     style: Style,
 ) -> Vec<String> {
-    let columns = style.prose_columns();
     let unit = sanitise(&profile.header.unit);
     let summary = profile.summary(0);
     let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| it as u64);
@@ -365,7 +361,6 @@ fn footer(
         .chain(covered)
         .chain(stacks)
         .chain(notes(profile))
-        .flat_map(|line| wrap(&line, columns))
-        .map(|line| style.faint(&line))
+        .flat_map(|line| style.faint_prose(&line))
         .collect()
 }

@@ -20,14 +20,11 @@ const MOST_NAMED: usize = 3;
 /// The history, ending in a newline.
 #[must_use]
 pub fn history(of: &History, style: Style) -> String {
-    let mut lines: Vec<String> = wrap(&sanitise(&headline(of)), style.columns)
-        .iter()
-        .map(|line| style.strong(line))
-        .collect();
+    let mut lines = style.strong_lines(&headline(of));
     if of.debug_build {
         let text = "caution: all of these are runs of a debug build of bellows, each invalid by itself: values say \
                     nothing of a release build";
-        lines.extend(wrap(text, style.columns).iter().map(|it| style.caution(it)));
+        lines.extend(style.caution_lines(text));
     }
     for figure in of.figures.iter().filter(|it| !it.changes.is_empty()) {
         lines.push(String::new());

@@ -3,7 +3,7 @@
 use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
 use measure::LatencySummary;
 
-use super::table::{Align, FOOTNOTE, Table};
+use super::table::{FOOTNOTE, Table, or_dash};
 use super::text::{Style, sanitise, width, wrap};
 use crate::numbers::{marked, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
@@ -17,10 +17,7 @@ const P99_9: usize = 5;
 /// What was found, ending in a newline.
 #[must_use]
 pub fn limit(of: &LimitTrials, style: Style) -> String {
-    let mut lines: Vec<String> = wrap(&sanitise(&headline(of)), style.columns)
-        .iter()
-        .map(|line| style.strong(line))
-        .collect();
+    let mut lines = style.strong_lines(&headline(of));
     if let Some(scale) = &of.scale {
         lines.extend(scaled(of, scale, style));
         return lines.join("\n") + "\n";
@@ -77,14 +74,7 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
     for text in scale_explained(scale) {
         lines.extend(wrap(&sanitise(&text), style.columns));
     }
-    let noun = sanitise(scale.noun()).into_owned();
-    let mut table = Table::new(&[
-        (&noun, Align::Right),
-        ("msg/s", Align::Right),
-        ("each", Align::Right),
-        ("fitted", Align::Right),
-        ("runs", Align::Left),
-    ]);
+    let mut table = Table::of("|msg/s|each|fitted|runs<").titled(&sanitise(scale.noun()));
     table.drop_in_order(&[4, 2]);
     let law = scale.law.as_ref().map(computed);
     for clients in &scale.values {
@@ -94,7 +84,7 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
         let own = scale.runs.iter().filter(|it| it.clients == *clients);
         let own: Vec<String> = own.map(|it| rate(it.throughput)).collect();
         let count = f64::from(*clients);
-        let fitted = law.map_or_else(|| "-".to_owned(), |it| rate(it.throughput(count)));
+        let fitted = or_dash(law.map(|it| rate(it.throughput(count))));
         table.row(vec![
             clients.to_string(),
             rate(found),
@@ -126,21 +116,12 @@ fn has_few(of: &LimitTrials, last: f64) -> bool {
 fn table(of: &LimitTrials, is_beside: bool) -> Table {
     let mut names = of.trials.iter().map(|it| it.latency_name.as_str());
     let name = names.rfind(|it| !it.is_empty()).unwrap_or("latency");
-    let name = sanitise(name).into_owned();
-    let name = format!("{name} p50");
-    let heads = [
-        ("msg/s", Align::Right),
-        ("held", Align::Left),
-        ("trial", Align::Right),
-        (&*name, Align::Right),
-        ("p99", Align::Right),
-        ("p99.9", Align::Right),
-        ("p99, log", Align::Left),
-        ("why not", Align::Left),
-    ];
+    let why_not = if is_beside { "|why not<" } else { "" };
+    let name = sanitise(name).replace('|', "/");
+    let heads = format!("msg/s|held<|trial|{name} p50|p99|p99.9|p99, log<{why_not}");
     let all = rates(of);
     let rows: Vec<Row<'_>> = all.iter().map(|rate| Row::of(of, *rate)).collect();
-    let mut table = Table::new(&heads[..7 + usize::from(is_beside)]);
+    let mut table = Table::of(&heads);
     table.drop_in_order(&[6, P99_9]);
     if is_beside {
         let longest = |row: &Row<'_>| row.why().split(' ').map(width).max();
@@ -152,7 +133,7 @@ fn table(of: &LimitTrials, is_beside: bool) -> Table {
     for row in &rows {
         let shown = |percentile: f64, which: fn(&LatencySummary) -> u64| {
             let told = |it: &LatencySummary| marked(which(it), it.supports(percentile));
-            row.latency().map_or_else(|| "-".to_owned(), told)
+            or_dash(row.latency().map(told))
         };
         let bar = row.latency().map(|it| it.p99_ns).zip(ends);
         let mut cells = vec![

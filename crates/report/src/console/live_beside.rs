@@ -7,7 +7,7 @@ use archive::{ERLANG_MEMORY, SeriesName};
 use measure::Nanos;
 
 use super::interval::{LinePart, Rank};
-use super::table::{Align, Table};
+use super::table::Table;
 use super::text::{Style, fit_end, fit_middle, sanitise, sparkline};
 use crate::numbers::{bytes, count, counted, duration, series_value};
 
@@ -183,27 +183,19 @@ impl LiveBeside {
 
     /// A table of pages, a row each, and a blank line behind it; no lines where there are none.
     pub(super) fn lines(&self, style: Style) -> Vec<String> {
-        use Align::{Left, Right};
         if self.pages.is_empty() {
             return Vec::new();
         }
         let has_requests = self.pages.values().any(|page| page.requests.is_some());
         let has_failures = self.pages.values().any(|page| page.failures > 0);
-        let mut heads = vec![
-            ("scraped page", Left),
-            ("    last", Right),
-            ("     max", Right),
-            ("page size", Right),
-            ("   series", Right),
-            ("pages", Right),
-        ];
-        if has_requests {
-            heads.extend([("failed", Right), ("in flight", Right)]);
-        } else if has_failures {
-            heads.push(("failed", Right));
-        }
-        heads.push(("last 10", Left));
-        let mut table = Table::new(&heads);
+        let failed = match (has_requests, has_failures) {
+            (true, _) => "|failed|in flight",
+            (false, true) => "|failed",
+            (false, false) => "",
+        };
+        let mut table = Table::of(&format!(
+            "scraped page<|    last|     max|page size|   series|pages{failed}|last 10<"
+        ));
         table.drop_in_order(match (has_requests, has_failures) {
             (true, _) => &[8, 4, 3, 2],
             (false, true) => &[7, 4, 3],
@@ -213,10 +205,7 @@ impl LiveBeside {
             table.row(page.cells(name, has_failures));
         }
         table.shorten_first(style.columns, LEAST_NAME, fit_end);
-        let mut lines = table.lines(style.columns);
-        if let Some(heads) = lines.first_mut() {
-            *heads = style.faint(heads);
-        }
+        let mut lines = table.faint_lines(style);
         lines.push(String::new());
         lines
     }
@@ -253,18 +242,12 @@ impl LiveBeside {
             true => number,
             false => room - 1,
         };
-        let mut table = Table::new(&[
-            ("selected series", Align::Left),
-            ("        last", Align::Right),
-        ]);
+        let mut table = Table::of("selected series<|        last");
         for (series, value) in all.take(shown) {
             table.row(vec![series, value]);
         }
         table.shorten_first(style.columns, LEAST_NAME, fit_middle);
-        let mut lines = table.lines(style.columns);
-        if let Some(heads) = lines.first_mut() {
-            *heads = style.faint(heads);
-        }
+        let mut lines = table.faint_lines(style);
         if shown < number {
             let more = count((number - shown) as u64);
             lines.push(style.faint(&format!("and {more} more")));

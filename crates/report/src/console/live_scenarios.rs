@@ -6,10 +6,9 @@ use archive::{ScenarioPoint, SeriesPoint};
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Summaries};
 
 use super::scenario::{
-    BYTES, called, counts_of, latencies, latency_table, rate_with_unit, with_faint_heads,
-    with_own_unit,
+    BYTES, called, counts_of, latencies, latency_table, rate_with_unit, with_own_unit,
 };
-use super::table::{Align, FOOTNOTE, Table};
+use super::table::{FOOTNOTE, Table, or_dash};
 use super::text::{Style, sanitise, sparkline};
 use crate::numbers::{count, marked, per_second, three_digits};
 
@@ -120,21 +119,14 @@ impl<'a> LiveScenarios<'a> {
     /// One table of all scenarios, a row each: its first latency, how many of its operations failed, and the most that were in
     /// flight in the last second; and `more` rows of further latencies.
     pub(super) fn rows(&self, more: usize) -> Vec<String> {
-        use Align::{Left, Right};
         let Some(first) = self.all().next() else {
             return Vec::new();
         };
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
-        let heads = [
-            "     p50",
-            "     p99",
-            "     max",
-            "  count",
-            "failed",
-            "in flight",
-        ];
-        let heads = heads.map(|head| (head, Right));
-        let mut table = Table::new(&[&[(span(first.whole.is_some()), Left)], &heads[..]].concat());
+        let span = span(first.whole.is_some());
+        let mut table = Table::of(&format!(
+            "{span}<|     p50|     p99|     max|  count|failed|in flight"
+        ));
         table.drop_in_order(&[4, 1]);
         let mut weak = false;
         for of in self.all() {
@@ -156,7 +148,7 @@ impl<'a> LiveScenarios<'a> {
                 table.row(latency_cells(metric, latency, &mut weak));
             }
         }
-        let mut out = with_faint_heads(table.lines(self.style.columns), self.style);
+        let mut out = table.faint_lines(self.style);
         if weak {
             out.push(self.style.faint(FOOTNOTE));
         }
@@ -184,23 +176,13 @@ impl<'a> LiveScenarios<'a> {
 
     /// The counters of a scenario that are wanted, and its largest values, which stand below them.
     fn rates(&self, of: LiveScenario<'_>, is_wanted: impl Fn(Metric) -> bool) -> Vec<String> {
-        use Align::{Left, Right};
         let LiveScenario { name, now, whole } = of;
         let first = counts_of(&now.counts, MetricKind::Counter).next();
         let unit = first.map_or("", |(metric, _)| metric.info().unit);
         // Numbers that grow must not move the columns.
-        let heads = [
-            format!("{:12}", called(name)),
-            format!("{:>11}", format!("{}/s now", sanitise(unit))),
-            format!("{:>11}", "measured"),
-            format!("{:>11}", "count"),
-            "last seconds".to_owned(),
-        ];
-        let aligned = heads
-            .iter()
-            .map(String::as_str)
-            .zip([Left, Right, Right, Right, Left]);
-        let mut table = Table::new(&aligned.collect::<Vec<_>>());
+        let now_of = format!("{}/s now", sanitise(unit));
+        let heads = format!("<|{now_of:>11}|   measured|      count|last seconds<");
+        let mut table = Table::of(&heads).titled(&format!("{:12}", called(name)));
         table.drop_in_order(&[4]);
         let value = |point: &SeriesPoint, metric: Metric| {
             let counted = point.scenario(name).and_then(|it| it.counts.get(&metric));
@@ -210,7 +192,6 @@ impl<'a> LiveScenarios<'a> {
             let counted = whole.map(|measured| measured.counts.get(&metric));
             counted.map(|counted| counted.copied().unwrap_or(0))
         };
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let counters = counts_of(&now.counts, MetricKind::Counter);
         for (metric, _) in counters.filter(|(metric, _)| is_wanted(*metric)) {
             let unit = metric.info().unit;
@@ -241,7 +222,7 @@ impl<'a> LiveScenarios<'a> {
                 sparkline(self.recent.iter().map(|point| value(point, metric) as f64)),
             ]);
         }
-        with_faint_heads(table.lines(self.style.columns), self.style)
+        table.faint_lines(self.style)
     }
 }
 
@@ -249,16 +230,13 @@ impl LiveScenario<'_> {
     fn failed(&self) -> String {
         let mut counters = counts_of(&self.shown().counts, MetricKind::Counter);
         let failed = counters.find(|(metric, _)| metric.name() == "failed");
-        failed.map_or_else(|| "-".to_owned(), |(_, number)| count(number))
+        or_dash(failed.map(|(_, number)| count(number)))
     }
 
     /// The most of the last second.
     fn in_flight(&self) -> String {
         let most = counts_of(&self.now.counts, MetricKind::Peak).next();
-        most.map_or_else(
-            || "-".to_owned(),
-            |(metric, most)| with_own_unit(most, metric.info().unit),
-        )
+        or_dash(most.map(|(metric, most)| with_own_unit(most, metric.info().unit)))
     }
 }
 

@@ -8,7 +8,7 @@ use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries};
 use super::live_beside::LiveBeside;
 use super::live_scenarios::{self, LiveScenarios};
 use super::shape::Shape;
-use super::table::{Align, Table};
+use super::table::{Table, with_heads};
 use super::text::{Style, clock, fit, sanitise, sparkline, wrap};
 use super::{interval, phase_name};
 use crate::numbers::{count, marked, per_second, three_digits};
@@ -353,15 +353,8 @@ impl LiveTable {
     }
 
     fn rates(&self, out: &mut Vec<String>, extent: Extent, columns: usize) {
-        use Align::{Left, Right};
         // Numbers that grow must not move the columns.
-        let mut table = Table::new(&[
-            ("            ", Left),
-            ("  msg/s now", Right),
-            ("   measured", Right),
-            ("        count", Right),
-            ("last 10 s", Left),
-        ]);
+        let mut table = Table::of("            <|  msg/s now|   measured|        count|last 10 s<");
         table.drop_in_order(&[4]);
         let counts = interval::counts(&self.shape);
         let is_whole = extent == Extent::Whole;
@@ -382,7 +375,6 @@ impl LiveTable {
     }
 
     fn latencies(&self, out: &mut Vec<String>, extent: Extent, columns: usize) {
-        use Align::{Left, Right};
         // Before the measured phase there is only the warm-up to look at.
         let last = self.recent.back().map(|point| &point.latency);
         let is_measured = self.latency.filled().next().is_some();
@@ -391,15 +383,10 @@ impl LiveTable {
         } else {
             last
         };
-        let span = format!("{:12}", live_scenarios::span(is_measured));
-        let mut table = Table::new(&[
-            (span.as_str(), Left),
-            ("     p50", Right),
-            ("     p99", Right),
-            ("   p99.9", Right),
-            ("     max", Right),
-            ("p99, last 10 s", Left),
-        ]);
+        let span = live_scenarios::span(is_measured);
+        let mut table = Table::of(&format!(
+            "{span:12}<|     p50|     p99|   p99.9|     max|p99, last 10 s<"
+        ));
         table.drop_in_order(&[5]);
         for metric in Metric::MESSAGES
             .into_iter()
@@ -433,11 +420,8 @@ impl LiveTable {
     }
 
     fn add(&self, out: &mut Vec<String>, table: &Table, columns: usize) {
-        let mut lines = table.lines(columns);
-        if let Some(heads) = lines.first_mut() {
-            *heads = self.style.faint(heads);
-        }
-        out.append(&mut lines);
+        let lines = table.lines(columns);
+        out.extend(with_heads(lines, |heads| self.style.faint(heads)));
     }
 }
 

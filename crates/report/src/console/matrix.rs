@@ -2,6 +2,7 @@
 
 use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
 
+use super::comparison;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::text::comparison::{ShownColumns, change_and_interval, decision, table_values};
@@ -15,23 +16,17 @@ const MEAN_OF_B: usize = 2;
 /// The matrix, ending in a newline.
 #[must_use]
 pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
-    let mut lines: Vec<String> = wrap(&sanitise(&headline(of)), style.columns)
-        .iter()
-        .map(|line| style.strong(line))
-        .collect();
+    let mut lines = style.strong_lines(&headline(of));
     for (name, told) in ["A", "B"].iter().zip(sides(of)) {
         lines.extend(wrap(&format!("{name}: {}", sanitise(&told)), style.columns));
     }
     let mut forced: Vec<&String> = of.comparisons().flat_map(|it| &it.forced).collect();
     forced.dedup();
-    for problem in forced {
-        let text = format!(
-            "caution: compared all the same, although {}",
-            sanitise(problem)
-        );
-        let told = wrap(&text, style.columns);
-        lines.extend(told.iter().map(|line| style.caution(line)));
-    }
+    lines.extend(
+        forced
+            .into_iter()
+            .flat_map(|it| comparison::forced(it, style)),
+    );
     if let [rows, columns] = of.keys.as_slice() {
         let names = archive::short_names(&of.keys);
         lines.push(String::new());
@@ -92,14 +87,7 @@ fn glance(of: &ComparedMatrix, rows: &[String], columns: &[String]) -> Table {
 
 /// The effects on some figures, of each cell.
 fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> Table {
-    let mut table = Table::new(&[
-        ("", Align::Left),
-        ("A", Align::Right),
-        ("B", Align::Right),
-        ("change", Align::Right),
-        ("interval", Align::Right),
-        ("decision", Align::Left),
-    ]);
+    let mut table = Table::of("<|A|B|change|interval|decision<");
     table.drop_in_order(&[1, MEAN_OF_B]);
     table.give_way_to(5, LEAST_DECISION);
     for name in figures {

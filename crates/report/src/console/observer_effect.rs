@@ -2,13 +2,11 @@
 
 use archive::{EffectFigure, ObserverRow, ObserverTable};
 
-use super::table::{Align, Table};
-use super::text::{Style, sanitise, wrap};
+use super::table::{Table, or_dash};
+use super::text::{Style, sanitise};
 use crate::numbers::{count, three_digits};
 use crate::text::{change_and_interval, effect_percent};
 
-/// What is not known.
-const NONE: &str = "-";
 /// Places of the columns of what would show, which narrow screens leave out.
 const VISIBLE: [usize; 2] = [4, 6];
 
@@ -24,11 +22,7 @@ pub fn observer_table(of: &ObserverTable, style: Style) -> String {
     };
     let paced = effects().any(|effect| effect.paced);
     let table = table(of, paced);
-    let mut shown = table.lines(style.columns);
-    if let Some(heads) = shown.first_mut() {
-        *heads = style.faint(heads);
-    }
-    lines.extend(shown);
+    lines.extend(table.faint_lines(style));
     let pairs = effects().map(|effect| effect.pairs);
     let (fewest, most) = (pairs.clone().min(), pairs.max());
     let pairs = match (fewest, most) {
@@ -44,27 +38,14 @@ pub fn observer_table(of: &ObserverTable, style: Style) -> String {
         "changes by profiling with their 95 % intervals, from {pairs} of blocks with it and without in each \
          run{visible}"
     );
-    lines.extend(
-        wrap(&note, style.prose_columns())
-            .iter()
-            .map(|it| style.faint(it)),
-    );
+    lines.extend(style.faint_prose(&note));
     lines.join("\n") + "\n"
 }
 
 fn table(of: &ObserverTable, paced: bool) -> Table {
-    use Align::{Left, Right};
     let first = if paced { "p99 %" } else { "rate %" };
-    let mut table = Table::new(&[
-        ("event", Left),
-        ("Hz", Right),
-        ("stacks", Left),
-        (first, Right),
-        ("visible", Right),
-        ("broker CPU %", Right),
-        ("visible", Right),
-        ("us/msg", Right),
-    ]);
+    let heads = format!("event<|Hz|stacks<|{first}|visible|broker CPU %|visible|us/msg");
+    let mut table = Table::of(&heads);
     table.drop_in_order(&[VISIBLE[0], VISIBLE[1], 7]);
     for row in &of.rows {
         table.row(cells(row, paced));
@@ -77,7 +58,7 @@ fn cells(row: &ObserverRow, paced: bool) -> Vec<String> {
     let first = effect.and_then(|it| if paced { it.p99_ns } else { it.rate });
     let cpu = effect.and_then(|it| it.broker_cpu_us);
     let or_none = |figure: Option<EffectFigure>, text: fn(&EffectFigure) -> String| {
-        figure.map_or_else(|| NONE.to_owned(), |figure| text(&figure))
+        or_dash(figure.map(|figure| text(&figure)))
     };
     let change = |figure: &EffectFigure| change_and_interval(figure).replace(" %", "");
     let visible = |figure: &EffectFigure| effect_percent(figure.visible);
@@ -87,8 +68,7 @@ fn cells(row: &ObserverRow, paced: bool) -> Vec<String> {
     };
     vec![
         sanitise(&row.event).into_owned(),
-        row.frequency
-            .map_or_else(|| NONE.to_owned(), |hertz| count(hertz.into())),
+        or_dash(row.frequency.map(|hertz| count(hertz.into()))),
         sanitise(&row.stacks).into_owned(),
         or_none(first, change),
         or_none(first, visible),

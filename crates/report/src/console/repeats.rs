@@ -6,7 +6,7 @@ use archive::{
     RunState,
 };
 
-use super::table::{Align, Table};
+use super::table::{Table, or_dash};
 use super::text::{Style, sanitise, width, wrap};
 use crate::numbers::{counted, figure, observed, percent};
 use crate::text::requirements_tally;
@@ -136,15 +136,7 @@ fn title(repeats: &Repeats) -> String {
 }
 
 fn table(repeats: &Repeats) -> Table {
-    let mut table = Table::new(&[
-        ("", Align::Left),
-        ("mean", Align::Right),
-        ("sd", Align::Right),
-        ("min", Align::Right),
-        ("max", Align::Right),
-        ("95 % of the mean", Align::Right),
-        ("runs, min to max", Align::Left),
-    ]);
+    let mut table = Table::of("<|mean|sd|min|max|95 % of the mean|runs, min to max<");
     table.drop_in_order(&[6, 5]);
     for of in &repeats.figures {
         let value = |value: f64| figure(value, of.unit);
@@ -157,7 +149,7 @@ fn table(repeats: &Repeats) -> Table {
             deviation(of),
             value(of.min),
             value(of.max),
-            interval.unwrap_or_else(|| "-".into()),
+            or_dash(interval),
             strip(of),
         ]);
     }
@@ -169,13 +161,7 @@ fn requirements(records: &[RunRecord]) -> Option<Table> {
     let summaries = records.iter().filter_map(|record| record.summary.as_ref());
     let all: Vec<&[RequirementOutcome]> = summaries.map(|it| &it.requirements[..]).collect();
     let first = all.first().filter(|first| !first.is_empty())?;
-    let mut table = Table::new(&[
-        ("requirement", Align::Left),
-        ("runs met", Align::Right),
-        ("MISSED", Align::Right),
-        ("unknown", Align::Right),
-        ("worst", Align::Right),
-    ]);
+    let mut table = Table::of("requirement<|runs met|MISSED|unknown|worst");
     for (index, required) in first.iter().enumerate() {
         let outcomes: Vec<_> = all.iter().filter_map(|all| all.get(index)).collect();
         let runs = |met| outcomes.iter().filter(|it| it.met == met).count();
@@ -185,7 +171,7 @@ fn requirements(records: &[RunRecord]) -> Option<Table> {
             runs(Some(true)).to_string(),
             runs(Some(false)).to_string(),
             runs(None).to_string(),
-            worst.unwrap_or_else(|| "-".into()),
+            or_dash(worst),
         ]);
         if let Some(unknown) = outcomes.iter().find(|it| it.met.is_none()) {
             table.note(sanitise(&observed(unknown)).into_owned());
@@ -208,7 +194,7 @@ fn worst(outcomes: &[&RequirementOutcome]) -> Option<f64> {
 /// The standard deviation as a share of the mean.
 fn deviation(of: &RepeatedFigure) -> String {
     let share = of.sd.filter(|_| of.mean > 0.0).map(|sd| sd / of.mean);
-    share.map_or_else(|| "-".into(), percent)
+    or_dash(share.map(percent))
 }
 
 /// Each run as a dot between the smallest and the largest value; several at one place are a heavy one.

@@ -3,7 +3,7 @@
 use archive::{RunEntry, RunRecord};
 use measure::Metric;
 
-use super::table::{Align, Table};
+use super::table::{Table, or_dash};
 use super::text::{Style, fit, sanitise, width};
 use crate::numbers::{bytes, counted, marked, seconds, three_digits};
 
@@ -13,17 +13,7 @@ const LEAST_RUN: usize = 20;
 /// The runs, as given, ending in a newline. Under a run stand its tags and its note.
 #[must_use]
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
-    let mut table = Table::new(&[
-        ("run", Align::Left),
-        ("when (UTC)", Align::Left),
-        ("state", Align::Left),
-        ("msg/s", Align::Right),
-        ("p99", Align::Right),
-        ("took", Align::Right),
-        ("size", Align::Right),
-        ("broker", Align::Left),
-        ("warn", Align::Right),
-    ]);
+    let mut table = Table::of("run<|when (UTC)<|state<|msg/s|p99|took|size|broker<|warn");
     // What one can do without goes first; that a run has warnings belongs to its figures.
     table.drop_in_order(&[7, 1, 8, 6, 5, 4, 3, 2]);
     let mut unreadable = Vec::new();
@@ -37,10 +27,7 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
         }
     }
     table.shorten_first(style.columns, LEAST_RUN, shortened);
-    let mut lines = table.lines(style.columns);
-    if let Some(heads) = lines.first_mut() {
-        *heads = style.strong(heads);
-    }
+    let mut lines = table.strong_lines(style);
     for why in unreadable {
         lines.push(style.caution(&format!("unreadable: {why}")));
     }
@@ -60,7 +47,6 @@ pub fn labels(entry: &RunEntry) -> String {
 }
 
 fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let summary = record.summary.as_ref();
     let rate = entry.rate().map(|(rate, unit)| match unit {
         None => three_digits(rate),

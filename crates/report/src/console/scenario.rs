@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use archive::{ScenarioPoint, ScenarioSummary};
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Summaries};
 
-use super::table::{Align, FOOTNOTE, Table};
+use super::table::{FOOTNOTE, Table};
 use super::text::{Style, sanitise};
 use crate::numbers::{bytes, count, counted, marked, per_second, three_digits};
 use crate::text::scenario_name;
@@ -76,13 +76,6 @@ fn peak(metric: Metric, most: u64) -> String {
     )
 }
 
-pub(super) fn with_faint_heads(mut lines: Vec<String>, style: Style) -> Vec<String> {
-    if let Some(heads) = lines.first_mut() {
-        *heads = style.faint(heads);
-    }
-    lines
-}
-
 /// The table of latencies of a span of time, or one line that there is none.
 pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String> {
     latency_table(all.filled(), span, style)
@@ -110,9 +103,7 @@ pub(super) fn latency_table<'a>(
     if all.peek().is_none() {
         return vec!["no latency was measured".into()];
     }
-    let names = ["mean", "p50", "p90", "p99", "p99.9", "max", "count"];
-    let names = names.map(|name| (name, Align::Right));
-    let mut table = Table::new(&[&[(span, Align::Left)], &names[..]].concat());
+    let mut table = Table::of(&format!("{span}<|mean|p50|p90|p99|p99.9|max|count"));
     let mut weak = false;
     for (metric, latency) in all {
         let info = metric.info();
@@ -130,7 +121,7 @@ pub(super) fn latency_table<'a>(
         row.extend([Nanos(latency.max_ns).to_string(), count(latency.count)]);
         table.row(row);
     }
-    let mut out = with_faint_heads(table.lines(style.columns), style);
+    let mut out = table.faint_lines(style);
     if weak {
         out.push(style.faint(FOOTNOTE));
     }

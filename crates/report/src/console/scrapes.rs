@@ -3,8 +3,8 @@
 use archive::ScrapedPage;
 use measure::{LatencySummary, count, counted};
 
-use super::table::{Align, FOOTNOTE, Table};
-use super::text::{Style, sanitise, wrap};
+use super::table::{FOOTNOTE, Table, or_dash, with_heads};
+use super::text::{Style, sanitise, sentence};
 use crate::numbers::{bytes, duration, marked, rate, value_as_it_is};
 
 /// Selected series that are shown at most.
@@ -63,36 +63,19 @@ pub struct SelectedRow {
 /// The table of scrapes, and below it the one of selected series.
 #[must_use]
 pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> String {
-    let heads = [
-        ("page", Align::Left),
-        ("pages", Align::Right),
-        ("failed", Align::Right),
-        ("p50", Align::Right),
-        ("p99", Align::Right),
-        ("max", Align::Right),
-        ("arrived", Align::Right),
-        ("page size", Align::Right),
-        ("series", Align::Right),
-        ("parsed", Align::Right),
-        ("server CPU", Align::Right),
-    ];
-    let mut table = Table::new(&heads);
+    let heads = "page<|pages|failed|p50|p99|max|arrived|page size|series|parsed|server CPU";
+    let mut table = Table::of(heads);
     for row in rows {
         table.row(cells(row));
     }
     let lines = table.lines_or_turned(style.columns, LEAST_NAME);
     let mut out = lines.join("\n") + "\n";
-    let mut say = |text: &str| {
-        out.push_str(&(wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"));
-    };
+    let mut say = |text: &str| out.push_str(&sentence(text, style));
     say(&format!("{TIMES}; {SIZES}"));
     if rows.iter().any(|row| row.server_cpu_ns.is_some()) {
         say(SERVER_CPU);
     }
-    if rows
-        .iter()
-        .any(|row| row.response.count > 0 && !row.response.supports(99.0))
-    {
+    if rows.iter().any(|row| is_weak(&row.response)) {
         say(FOOTNOTE);
     }
     for row in rows {
@@ -117,26 +100,16 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
 
 /// What stands in a page's row.
 fn row(page: &ScrapedPage) -> Vec<String> {
-    let time = |ns: u64, percentile: f64| match page.response.count {
-        0 => "-".to_owned(),
-        _ => marked(ns, page.response.supports(percentile)),
-    };
+    let [p50, p99, max] = waited(&page.response);
     vec![
         sanitise(&page.name).into_owned(),
         count(page.completed),
         count(page.failed),
-        time(page.response.p50_ns, 50.0),
-        time(page.response.p99_ns, 99.0),
-        match page.response.count {
-            0 => "-".to_owned(),
-            _ => duration(page.response.max_ns),
-        },
+        p50,
+        p99,
+        max,
         bytes(page.page_bytes),
-        // An earlier version wrote none.
-        match page.arrived_bytes {
-            0 => "-".to_owned(),
-            size => bytes(size),
-        },
+        or_dash((page.arrived_bytes > 0).then(|| bytes(page.arrived_bytes))),
         bytes(page.received_bytes),
     ]
 }
@@ -154,9 +127,7 @@ fn note(page: &ScrapedPage) -> String {
     let mut notes: Vec<String> = missed
         .map(|(number, what)| format!("{} {what}", count(*number)))
         .collect();
-    // An earlier version wrote the size of the last page alone.
-    let is_known = page.page_bytes_max > 0;
-    notes.extend(largest(page.page_bytes, page.page_bytes_max).filter(|_| is_known));
+    notes.extend(largest(page.page_bytes, page.page_bytes_max));
     notes.extend(broker_cpu(page));
     notes.join("; ")
 }
@@ -166,37 +137,36 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
     if pages.is_empty() {
         return Vec::new();
     }
-    let heads = [
-        ("scraped page", Align::Left),
-        ("pages", Align::Right),
-        ("failed", Align::Right),
-        ("p50", Align::Right),
-        ("p99", Align::Right),
-        ("max", Align::Right),
-        ("page size", Align::Right),
-        ("arrived", Align::Right),
-        ("in all", Align::Right),
-    ];
-    let mut table = Table::new(&heads);
-    let mut weak = false;
+    let mut table = Table::of("scraped page<|pages|failed|p50|p99|max|page size|arrived|in all");
     for page in pages {
-        weak |= page.response.count > 0 && !page.response.supports(99.0);
         table.row(row(page));
         table.note(note(page));
     }
-    let mut lines = table.lines_or_turned(style.columns, LEAST_NAME);
-    if let Some(heads) = lines.first_mut() {
-        *heads = style.faint(heads);
-    }
-    lines.extend(
-        wrap(&format!("{TIMES}; {IN_ALL}"), style.prose_columns())
-            .iter()
-            .map(|line| style.faint(line)),
-    );
-    if weak {
+    let lines = table.lines_or_turned(style.columns, LEAST_NAME);
+    let mut lines = with_heads(lines, |heads| style.faint(heads));
+    lines.extend(style.faint_prose(&format!("{TIMES}; {IN_ALL}")));
+    if pages.iter().any(|page| is_weak(&page.response)) {
         lines.push(style.faint(FOOTNOTE));
     }
     lines
+}
+
+/// Whether it has too few samples for the percentiles that are shown.
+fn is_weak(response: &LatencySummary) -> bool {
+    response.count > 0 && !response.supports(99.0)
+}
+
+/// The 50th and 99th percentile and the maximum of the times that requests waited, also where no page came.
+fn waited(response: &LatencySummary) -> [String; 3] {
+    if response.count == 0 {
+        return ["-", "-", "-"].map(str::to_owned);
+    }
+    let time = |ns: u64, percentile: f64| marked(ns, response.supports(percentile));
+    [
+        time(response.p50_ns, 50.0),
+        time(response.p99_ns, 99.0),
+        duration(response.max_ns),
+    ]
 }
 
 /// What a page costs the broker's CPU, where the broker serves it.
@@ -231,50 +201,35 @@ fn largest(median: u64, max: u64) -> Option<String> {
 }
 
 fn cells(row: &ScrapeRow) -> Vec<String> {
-    // What came of a request is one thing; how long it waited counts also where no page came.
-    let waited = row.response.count > 0;
-    let time = |ns: u64, percentile: f64| match waited {
-        false => "-".to_owned(),
-        true => marked(ns, row.response.supports(percentile)),
-    };
-    let of_page = |text: String| match row.completed {
-        0 => "-".to_owned(),
-        _ => text,
-    };
+    let [p50, p99, max] = waited(&row.response);
+    let of_page = |text: String| or_dash((row.completed > 0).then_some(text));
     vec![
         sanitise(&row.name).into_owned(),
         count(row.completed),
         count(row.failed),
-        time(row.response.p50_ns, 50.0),
-        time(row.response.p99_ns, 99.0),
-        match waited {
-            false => "-".to_owned(),
-            true => duration(row.response.max_ns),
-        },
+        p50,
+        p99,
+        max,
         of_page(bytes(row.bytes)),
         of_page(bytes(row.page_bytes)),
         of_page(count(row.series)),
-        match row.parse_rate {
-            0.0 => "-".to_owned(),
-            speed => format!("{}/s", bytes(speed as u64)),
-        },
+        or_dash((row.parse_rate > 0.0).then(|| format!("{}/s", bytes(row.parse_rate as u64)))),
         // What refusing takes is no cost of a page.
-        row.server_cpu_ns
-            .filter(|_| row.completed > 0)
-            .map_or_else(|| "-".to_owned(), |ns| format!("{}/request", duration(ns))),
+        of_page(or_dash(
+            row.server_cpu_ns
+                .map(|ns| format!("{}/request", duration(ns))),
+        )),
     ]
 }
 
 fn series(selected: &[SelectedRow], style: Style) -> String {
-    let mut heads = vec![("series", Align::Left), ("page", Align::Left)];
     // Of a single page it need not be said which.
     let mut pages: Vec<&str> = selected.iter().map(|row| row.page.as_str()).collect();
     pages.dedup();
-    if pages.len() < 2 {
-        heads.pop();
-    }
-    heads.extend([("last value", Align::Right), ("rate", Align::Right)]);
-    let mut table = Table::new(&heads);
+    let mut table = Table::of(match pages.len() {
+        0 | 1 => "series<|last value|rate",
+        _ => "series<|page<|last value|rate",
+    });
     table.named_by(0);
     let is_cut = selected.len() > MOST_SHOWN;
     let mut shown: Vec<&SelectedRow> = selected.iter().collect();
@@ -289,8 +244,7 @@ fn series(selected: &[SelectedRow], style: Style) -> String {
         }
         cells.extend([
             value_as_it_is(row.value),
-            row.rate
-                .map_or_else(|| "-".to_owned(), |it| format!("{}/s", rate(it))),
+            or_dash(row.rate.map(|it| format!("{}/s", rate(it)))),
         ]);
         table.row(cells);
     }

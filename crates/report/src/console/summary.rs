@@ -8,7 +8,7 @@ use archive::{
 use measure::{LatencySummary, Nanos};
 
 use super::shape::Shape;
-use super::table::{Align, FOOTNOTE, Table};
+use super::table::{FOOTNOTE, Table, or_dash, with_heads};
 use super::text::{Style, left, sanitise, width, wrap};
 use super::{interval, known, messages, scenario, scrapes};
 use crate::numbers::{count, marked, observed, percent_digits, three_digits, weight};
@@ -194,13 +194,12 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
 /// Messages at the left, and what they cost both processes at the right, or below where there is no room; and what
 /// became of the messages.
 fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
-    use Align::{Left, Right};
     // One is of the whole run, warm-up and drain included, the other of the measured phase, or of a time of its own.
     let measured = match summary.lasted {
         Some(_) => "msg/s meanwhile",
         None => "measured msg/s",
     };
-    let mut counts = Table::new(&[("", Left), ("whole run", Right), (measured, Right)]);
+    let mut counts = Table::of(&format!("<|whole run|{measured}"));
     for (name, _) in interval::counts(shape) {
         let counted = match name {
             "sent" => &summary.sent,
@@ -229,8 +228,8 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     let known = sides
         .iter()
         .filter(|(_, cpu, rss)| cpu.is_some() || rss.is_some());
-    let mut cost = Table::new(&[("", Left), (head, Right), ("peak MB", Right)]);
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), three_digits);
+    let mut cost = Table::of(&format!("<|{head}|peak MB"));
+    let number = |value: Option<f64>| or_dash(value.map(three_digits));
     for (who, cpu, rss) in known.clone() {
         cost.row(vec![(*who).to_owned(), number(*cpu), number(*rss)]);
     }
@@ -238,9 +237,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     if known.count() > 0 {
         out = beside(out, cost.lines(style.columns), style.columns);
     }
-    if let Some(heads) = out.first_mut() {
-        *heads = style.faint(heads);
-    }
+    out = with_heads(out, |heads| style.faint(heads));
     let lines = messages::messages_requested(summary)
         .into_iter()
         .chain(messages::nodes(summary))
@@ -265,13 +262,8 @@ fn beside(at_left: Vec<String>, at_right: Vec<String>, columns: usize) -> Vec<St
 }
 
 fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
-    let names = LatencySummary::PERCENTILES.map(|(_, name)| (name, Align::Right));
-    let heads = [
-        &[("", Align::Left), ("mean", Align::Right)],
-        &names[..],
-        &[("max", Align::Right)],
-    ];
-    let mut table = Table::new(&heads.concat());
+    let names = LatencySummary::PERCENTILES.map(|(_, name)| name).join("|");
+    let mut table = Table::of(&format!("<|mean|{names}|max"));
     let (mut weak, mut none) = (false, true);
     for (metric, latency) in summary
         .latency
@@ -294,10 +286,7 @@ fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     if none {
         return vec!["no latency was measured".into()];
     }
-    let mut out = table.lines(style.columns);
-    if let Some(heads) = out.first_mut() {
-        *heads = style.faint(heads);
-    }
+    let mut out = table.faint_lines(style);
     if weak {
         out.push(style.faint(FOOTNOTE));
     }
@@ -358,12 +347,7 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
             .chain(work);
         out.extend(texts.flat_map(|text| wrap(&text, style.prose_columns())));
         out.extend(known::lines(&profile.known_patterns, style));
-        let heads = [
-            ("  self %", Align::Right),
-            ("total %", Align::Right),
-            ("function", Align::Left),
-        ];
-        let mut table = Table::new(&heads);
+        let mut table = Table::of("  self %|total %|function<");
         table.give_way(2);
         for row in profile.top.iter().take(FUNCTIONS) {
             let function = sanitise(&row.function).into_owned();

@@ -1,6 +1,6 @@
 //! A table whose columns fit: numbers to the right, text to the left, and nothing cut but long names.
 
-use super::text::{fit_end, fit_middle, left, right, width, wrap};
+use super::text::{Style, fit_end, fit_middle, left, right, width, wrap};
 pub(super) use crate::numbers::FOOTNOTE;
 
 /// Blanks between columns.
@@ -43,6 +43,27 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// A table without rows and with these heads, `name<|p50|p99`: text stands at the left below a head with a `<` behind
+    /// it, numbers at the right.
+    pub(super) fn of(heads: &str) -> Self {
+        let column = |head: &str| match head.strip_suffix('<') {
+            Some(head) => (head.to_owned(), Align::Left),
+            None => (head.to_owned(), Align::Right),
+        };
+        Self {
+            heads: heads.split('|').map(column).collect(),
+            ..Self::new(&[])
+        }
+    }
+
+    /// The same with another head of the first column, which may be any text.
+    pub(super) fn titled(mut self, head: &str) -> Self {
+        if let Some(first) = self.heads.first_mut() {
+            head.clone_into(&mut first.0);
+        }
+        self
+    }
+
     /// A table without rows; a head that is padded makes its column at least as wide.
     pub(super) fn new(heads: &[(&str, Align)]) -> Self {
         let heads = heads
@@ -204,6 +225,16 @@ impl Table {
         lines
     }
 
+    /// The lines for a screen, with heads that are read first.
+    pub(super) fn strong_lines(&self, style: Style) -> Vec<String> {
+        with_heads(self.lines(style.columns), |heads| style.strong(heads))
+    }
+
+    /// The lines for a screen, with heads that nobody needs to read.
+    pub(super) fn faint_lines(&self, style: Style) -> Vec<String> {
+        with_heads(self.lines(style.columns), |heads| style.faint(heads))
+    }
+
     /// The columns in as few blocks as fit, about as many in each, and those with the rows' names.
     fn blocks(&self, widths: &[usize], shown: &[usize], columns: usize) -> Vec<Vec<usize>> {
         let is_name = |column: &usize| *column == self.names;
@@ -313,6 +344,19 @@ impl Table {
         }
         widths
     }
+}
+
+/// The lines of a table with other heads.
+pub(super) fn with_heads(mut lines: Vec<String>, heads: impl Fn(&str) -> String) -> Vec<String> {
+    if let Some(first) = lines.first_mut() {
+        *first = heads(first);
+    }
+    lines
+}
+
+/// What stands in a cell of which nothing is known.
+pub(super) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
 }
 
 /// The width of a line with these columns.

@@ -57,6 +57,24 @@ impl Style {
         }
     }
 
+    /// What is read first, over as many lines as the screen demands.
+    pub(super) fn strong_lines(self, text: &str) -> Vec<String> {
+        let lines = wrap(&sanitise(text), self.columns);
+        lines.iter().map(|line| self.strong(line)).collect()
+    }
+
+    /// A caution over as many lines as the screen demands.
+    pub(super) fn caution_lines(self, text: &str) -> Vec<String> {
+        let lines = wrap(&sanitise(text), self.columns);
+        lines.iter().map(|line| self.caution(line)).collect()
+    }
+
+    /// Prose below a table.
+    pub(super) fn faint_prose(self, text: &str) -> Vec<String> {
+        let lines = wrap(text, self.prose_columns());
+        lines.iter().map(|line| self.faint(line)).collect()
+    }
+
     /// Bold, for what is read first.
     #[must_use]
     pub fn strong(self, text: &str) -> String {

@@ -28,8 +28,7 @@ pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String
     } else {
         table(profile, by, &rows, style)
     };
-    let notes = notes(profile).flat_map(|note| wrap(&note, style.prose_columns()));
-    lines.extend(notes.map(|line| style.faint(&line)));
+    lines.extend(notes(profile).flat_map(|note| style.faint_prose(&note)));
     lines.join("\n") + "\n"
 }
 
@@ -50,10 +49,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
             sanitise(&row.of).into_owned(),
         ]);
     }
-    let mut lines = table.lines(style.columns);
-    if let Some(heads) = lines.first_mut() {
-        *heads = style.strong(heads);
-    }
+    let mut lines = table.strong_lines(style);
     let footer = format!(
         "{}, {}",
         weight(profile.total_weight(), &unit),
@@ -66,11 +62,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
             "known by their stacks alone, because the node was not asked or they had ended: {}",
             count(guessed as u64)
         );
-        lines.extend(
-            wrap(&text, style.prose_columns())
-                .iter()
-                .map(|line| style.faint(line)),
-        );
+        lines.extend(style.faint_prose(&text));
     }
     lines
 }
