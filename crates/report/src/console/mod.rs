@@ -49,7 +49,7 @@ pub use functions::{
     FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, few_samples,
     functions,
 };
-pub use grid::{GridColumn, grid, named_grid};
+pub use grid::{grid, named_grid};
 pub use history::history;
 pub use limit::limit;
 pub use live::Live;

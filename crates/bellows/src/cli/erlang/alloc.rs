@@ -6,7 +6,7 @@ use erlang::alloc::{
     Allocator, Carriers, MemoryStep, Microstates, NodeMemory, microstates, node_memory,
 };
 use measure::{Length, Nanos, count, counted};
-use report::console::{GridColumn, grid};
+use report::console::grid;
 use report::text::bytes;
 use serde::Serialize;
 
@@ -103,17 +103,8 @@ fn shown(reading: &AllocReading) -> String {
 }
 
 fn allocators(memory: &NodeMemory) -> String {
-    let columns = [
-        GridColumn::text("allocator"),
-        GridColumn::number("carriers"),
-        GridColumn::number("their size"),
-        GridColumn::number("blocks"),
-        GridColumn::number("their size"),
-        GridColumn::number("used %"),
-        GridColumn::number("multi-block"),
-        GridColumn::number("single-block"),
-        GridColumn::number("pool"),
-    ];
+    let heads =
+        "allocator<|carriers|their size|blocks|their size|used %|multi-block|single-block|pool";
     let mut sorted: Vec<&Allocator> = memory.allocators.iter().collect();
     sorted.sort_by_key(|it| std::cmp::Reverse(it.all().carrier_bytes));
     let row = |name: &str, all: Carriers, parts: [u64; 3]| {
@@ -145,13 +136,12 @@ fn allocators(memory: &NodeMemory) -> String {
         [of_multi + multi, of_single + single, of_pool + pool]
     });
     rows.push(row("all", memory.carriers(), sums));
-    grid(&columns, None, rows, output::style())
+    grid(heads, None, rows, output::style())
 }
 
 /// What the VM says, what the machine says, and what lies between them.
 fn sides(reading: &AllocReading) -> String {
     let memory = &reading.memory;
-    let columns = [GridColumn::text("memory"), GridColumn::number("size")];
     let mut rows = Vec::new();
     let mut row = |what: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -197,7 +187,7 @@ fn sides(reading: &AllocReading) -> String {
         machine.available.map(bytes),
     );
     let threads = machine.threads.map(|it| counted(it, "thread") + "; ");
-    grid(&columns, Some(0), rows, output::style())
+    grid("memory<|size", Some(0), rows, output::style())
         + &format!(
             "{}{} kept for the next carriers\n",
             threads.unwrap_or_default(),
@@ -206,16 +196,7 @@ fn sides(reading: &AllocReading) -> String {
 }
 
 fn states(threads: &Microstates) -> String {
-    let columns = [
-        GridColumn::text("threads, % of their time"),
-        GridColumn::number("emulator"),
-        GridColumn::number("gc"),
-        GridColumn::number("port"),
-        GridColumn::number("check_io"),
-        GridColumn::number("aux"),
-        GridColumn::number("other"),
-        GridColumn::number("sleep"),
-    ];
+    let heads = "threads, % of their time<|emulator|gc|port|check_io|aux|other|sleep";
     let known = ["emulator", "gc", "port", "check_io", "aux", "sleep"];
     let rows = threads.kinds.iter().map(|kind| {
         let share = |state: &str| kind.shares.get(state).copied().unwrap_or(0.0);
@@ -233,7 +214,7 @@ fn states(threads: &Microstates) -> String {
         cells.extend([percent(other), percent(share("sleep"))]);
         cells
     });
-    let mut out = grid(&columns, None, rows, output::style());
+    let mut out = grid(heads, None, rows, output::style());
     if threads.was_on {
         out += "somebody else has turned microstate accounting on: it was read and left on\n";
     }

@@ -9,7 +9,7 @@ use clap::{Args, value_parser};
 use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, ObserverCost};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, grid, named_grid, sanitise, sentence};
+use report::console::{grid, named_grid, sanitise, sentence};
 use serde::Serialize;
 
 use super::counting::{CountArgs, print_neighbours};
@@ -213,13 +213,16 @@ impl CountArgs {
             let own: u64 = calls.functions.iter().map(|it| it.own).sum();
             let shown = calls.functions.iter().take(self.limit);
             let rows = shown.map(|it| function_row(it, counter, own, &sums));
-            let columns = columns(counter, &sums);
             // Names say more than what can be computed from the others.
-            let drop: &'static [usize] = match columns.len() {
-                ..=5 => &[4, 3],
-                _ => &[4, 3, 6],
+            let (heads, drop): (&str, &'static [usize]) = match counter {
+                Counter::Time if has_sampled(&sums) => (
+                    "function<|calls|own|%|own/call|acc/call|waits/call",
+                    &[4, 3, 6],
+                ),
+                Counter::Time => ("function<|calls|own|%|own/call", &[4, 3]),
+                Counter::Words => ("function<|calls|words|%|words/call", &[4, 3]),
             };
-            output::print(&named_grid(columns, LEAST_NAME, drop, rows, style))?;
+            output::print(&named_grid(heads, LEAST_NAME, drop, rows, style))?;
             let rows = calls.processes.iter().take(PROCESSES).map(|it| {
                 let what = [it.role.as_str(), it.name.as_str()];
                 let what: Vec<_> = what.into_iter().filter(|part| !part.is_empty()).collect();
@@ -230,13 +233,11 @@ impl CountArgs {
                     amount(it.own, counter),
                 ]
             });
-            let heads = [
-                GridColumn::text("process"),
-                GridColumn::text("what it is"),
-                GridColumn::number("calls"),
-                GridColumn::number(own_head(counter)),
-            ];
-            output::print(&format!("\n{}", grid(&heads, Some(1), rows, style)))?;
+            let heads = match counter {
+                Counter::Time => "process<|what it is<|calls|own",
+                Counter::Words => "process<|what it is<|calls|words",
+            };
+            output::print(&format!("\n{}", grid(heads, Some(1), rows, style)))?;
             let functions = calls.functions.iter().map(|it| it.function.as_str());
             print_neighbours(&calls.tree, functions.take(self.limit))?;
             if let Some(why) = unsampled(calls, bursts) {
@@ -253,38 +254,6 @@ fn none_called(calls: &Calls) -> &'static str {
         true if !calls.loaded_anew.is_empty() => "no call of these functions was counted\n",
         true => "none of these functions was called\n",
         false => "it was ended before the counters ran\n",
-    }
-}
-
-const fn own_head(counter: Counter) -> &'static str {
-    match counter {
-        Counter::Time => "own",
-        Counter::Words => "words",
-    }
-}
-
-/// Columns of the functions; those of short traces where these saw calls that ended.
-fn columns(counter: Counter, sums: &BTreeMap<&str, Accumulated>) -> &'static [GridColumn] {
-    const TIME: &[GridColumn] = &[
-        GridColumn::text("function"),
-        GridColumn::number("calls"),
-        GridColumn::number("own"),
-        GridColumn::number("%"),
-        GridColumn::number("own/call"),
-        GridColumn::number("acc/call"),
-        GridColumn::number("waits/call"),
-    ];
-    const WORDS: &[GridColumn] = &[
-        GridColumn::text("function"),
-        GridColumn::number("calls"),
-        GridColumn::number("words"),
-        GridColumn::number("%"),
-        GridColumn::number("words/call"),
-    ];
-    match counter {
-        Counter::Time if has_sampled(sums) => TIME,
-        Counter::Time => TIME.first_chunk::<5>().map_or(TIME, |it| it),
-        Counter::Words => WORDS,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use erlang::calls::{Accumulated, Comparison, CountedFunction, Difference, Path, PerCall};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, grid, sanitise, sentence};
+use report::console::{grid, sanitise, sentence};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -79,12 +79,10 @@ pub(super) fn nanos(duration: Duration) -> u64 {
 }
 
 /// Prints how long calls of each kind took.
-pub(super) fn print_spreads(head: &'static str, spreads: &[(&str, Spread)]) -> Result<(), Failure> {
-    let mut columns = vec![GridColumn::text(head)];
-    let heads = ["number", "min", "p50", "p90", "p99", "max", "mean"];
-    columns.extend(heads.map(GridColumn::number));
+pub(super) fn print_spreads(head: &str, spreads: &[(&str, Spread)]) -> Result<(), Failure> {
+    let heads = format!("{head}<|number|min|p50|p90|p99|max|mean");
     let rows = spreads.iter().map(|(what, spread)| spread.row(what));
-    output::print(&grid(&columns, Some(0), rows, output::style()))
+    output::print(&grid(&heads, Some(0), rows, output::style()))
 }
 
 /// What a function cost on the path.
@@ -158,16 +156,7 @@ pub(super) fn print_functions(
 ) -> Result<(), Failure> {
     let about = sentence(&about_functions(rows, path), output::style());
     output::print(&format!("\n{about}"))?;
-    let heads = [
-        GridColumn::text("function"),
-        GridColumn::number("calls"),
-        GridColumn::number("own"),
-        GridColumn::number("%"),
-        GridColumn::number("own/call"),
-        GridColumn::number("acc/call"),
-        GridColumn::number("waits/call"),
-        GridColumn::number("acc waits/call"),
-    ];
+    let heads = "function<|calls|own|%|own/call|acc/call|waits/call|acc waits/call";
     let whole: u64 = rows.iter().map(|row| row.own_ns).sum();
     let rows = rows.iter().take(number).map(|row| {
         let each = |nanos: u64| match row.calls {
@@ -186,7 +175,7 @@ pub(super) fn print_functions(
             each(row.accumulated_waiting_ns),
         ]
     });
-    output::print(&grid(&heads, Some(0), rows, output::style()))
+    output::print(&grid(heads, Some(0), rows, output::style()))
 }
 
 /// Prints what slow calls do that the others do not.
@@ -212,21 +201,9 @@ pub(super) fn print_comparison(compared: &Comparison) -> Result<(), Failure> {
             "No function takes much longer in them: the time is spread over all.\n",
         );
     }
-    let heads = [
-        GridColumn::text("function"),
-        GridColumn::number("longer"),
-        GridColumn::number("%"),
-        GridColumn::number("calls slow"),
-        GridColumn::number("fast"),
-        GridColumn::number("own slow"),
-        GridColumn::number("fast"),
-        GridColumn::number("waits slow"),
-        GridColumn::number("fast"),
-        GridColumn::number("acc slow"),
-        GridColumn::number("fast"),
-    ];
+    let heads = "function<|longer|%|calls slow|fast|own slow|fast|waits slow|fast|acc slow|fast";
     let rows = shown.into_iter().map(|it| difference_row(it, longer));
-    output::print(&grid(&heads, Some(0), rows, output::style()))
+    output::print(&grid(heads, Some(0), rows, output::style()))
 }
 
 fn difference_row(it: &Difference, longer: f64) -> Vec<String> {

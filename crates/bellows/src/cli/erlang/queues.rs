@@ -9,7 +9,7 @@ use erlang::queues::{
     CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues,
 };
 use measure::{Length, Nanos, count, counted};
-use report::console::{GridColumn, grid, sentence};
+use report::console::{grid, sentence};
 use session::{QueuePage, serve_queues};
 
 use super::connect::{NodeArgs, look, started};
@@ -193,24 +193,12 @@ fn is_loopback(address: &str) -> bool {
 
 /// The counts as a table with a line before and after it.
 fn shown(counts: &QueueCounts, node: &str, is_live: bool) -> String {
-    let columns = [
-        GridColumn::text("queue"),
-        GridColumn::text("vhost"),
-        GridColumn::text("type"),
-        GridColumn::number("ready"),
-        GridColumn::number("unacked"),
-        GridColumn::number("consumers"),
-        GridColumn::number("age up to"),
-    ];
     let mut out = heading(counts, node);
     if !counts.rows.is_empty() {
         out.push('\n');
-        out += &grid(
-            &columns,
-            Some(0),
-            counts.rows.iter().map(cells),
-            output::style(),
-        );
+        let heads = "queue<|vhost<|type<|ready|unacked|consumers|age up to";
+        let rows = counts.rows.iter().map(cells);
+        out += &grid(heads, Some(0), rows, output::style());
     }
     if counts.left_out() > 0 {
         // In place there are as many as the terminal has rows for.

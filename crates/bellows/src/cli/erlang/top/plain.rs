@@ -2,7 +2,7 @@
 
 use erlang::top::{TopProcess, TopWindow};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, Style, grid, named_grid, sentence, width};
+use report::console::{Style, grid, named_grid, sentence, width};
 use report::text::bytes;
 
 use super::ProcessOrder;
@@ -18,15 +18,7 @@ pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: St
         out += &sentence(&line, style);
     }
     out.push('\n');
-    let columns = [
-        GridColumn::text("process"),
-        GridColumn::number("reductions/s"),
-        GridColumn::number("memory"),
-        GridColumn::number("messages"),
-        GridColumn::number("binaries"),
-        GridColumn::text("pid"),
-        GridColumn::text("in"),
-    ];
+    let heads = "process<|reductions/s|memory|messages|binaries|pid<|in<";
     let row = |(title, process): (String, &TopProcess)| {
         vec![
             title,
@@ -40,16 +32,11 @@ pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: St
     };
     let rows = titles(&window.processes).into_iter();
     let rows = rows.zip(&window.processes).map(row);
-    out += &named_grid(&columns, LEAST_NAME, left_out(sort), rows, style);
+    out += &named_grid(heads, LEAST_NAME, left_out(sort), rows, style);
     out.push('\n');
-    let columns = [
-        GridColumn::text("table"),
-        GridColumn::number("memory"),
-        GridColumn::number("rows"),
-    ];
     let rows = window.tables.iter().take(5);
     let rows = rows.map(|table| vec![table.name.clone(), bytes(table.bytes), count(table.rows)]);
-    out + &grid(&columns, Some(0), rows, style)
+    out + &grid("table<|memory|rows", Some(0), rows, style)
 }
 
 /// The columns that a narrow terminal has no room for, the least useful first. The one that gives the order stays.
