@@ -8,39 +8,9 @@ use super::experiment::{note_arguments, note_command, note_experiment, note_valu
 use super::names::{NameKind, Names};
 use crate::view::{ComparisonView, LimitView, MatrixView, ProcessView, RunView};
 
-/// Registered processes of the broker and of Erlang are code.
-const CODE: [&str; 30] = [
-    "rabbit",
-    "ra_",
-    "ra ",
-    "osiris",
-    "mnesia",
-    "kernel",
-    "gen_",
-    "erl",
-    "erts",
-    "application",
-    "logger",
-    "net_",
-    "inet",
-    "file_server",
-    "code_server",
-    "ssl",
-    "tls",
-    "ranch",
-    "cowboy",
-    "worker_pool",
-    "delegate",
-    "gm",
-    "mirrored",
-    "background_gc",
-    "vm_memory",
-    "disk_monitor",
-    "syn",
-    "prometheus",
-    "khepri",
-    "user",
-];
+/// Registered processes of the broker and of Erlang are code; their names begin so.
+const CODE: &str = "rabbit,ra_,ra ,osiris,mnesia,kernel,gen_,erl,erts,application,logger,net_,inet,file_server,code_server,ssl,tls,\
+    ranch,cowboy,worker_pool,delegate,gm,mirrored,background_gc,vm_memory,disk_monitor,syn,prometheus,khepri,user";
 
 /// Notes the names in a run's view, and in its named series.
 pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
@@ -155,23 +125,12 @@ fn note_process(names: &mut Names, process: &ProcessView) {
         return;
     }
     let role = process.role.as_str();
-    let is = |words: &[&str]| words.iter().any(|word| role.contains(word));
+    let is = |words: &str| words.split(' ').any(|word| role.contains(word));
     let kind = match () {
-        () if is(&["queue", "stream"]) => NameKind::Queue,
-        () if is(&["exchange"]) => NameKind::Exchange,
-        () if is(&[
-            "connection",
-            "channel",
-            "reader",
-            "writer",
-            "heartbeat",
-            "session",
-            "link",
-        ]) =>
-        {
-            NameKind::Connection
-        }
-        () if CODE.iter().any(|it| name.starts_with(it)) || name == role => return,
+        () if is("queue stream") => NameKind::Queue,
+        () if is("exchange") => NameKind::Exchange,
+        () if is("connection channel reader writer heartbeat session link") => NameKind::Connection,
+        () if CODE.split(',').any(|it| name.starts_with(it)) || name == role => return,
         () => NameKind::Process,
     };
     names.add(kind, name);

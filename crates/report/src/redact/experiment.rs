@@ -31,14 +31,7 @@ const CHOICES: &str = "kind queue-type ack refuse who until auth allocation meth
     fail-if repeat x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset x-match protocol \
     margin latency-margin level confirm trials select call";
 /// Tables whose keys are somebody's own.
-const OWN_KEYS: [&str; 6] = [
-    "headers",
-    "arguments",
-    "consumer-arguments",
-    "parameters",
-    "labels",
-    "env",
-];
+const OWN_KEYS: &str = "headers arguments consumer-arguments parameters labels env";
 /// Tables whose values are somebody's own, whatever their keys are called elsewhere.
 const OWN_VALUES: [&str; 2] = ["headers", "properties"];
 /// Keys in such tables that the protocol and RabbitMQ know, the same everywhere, and beginnings of others.
@@ -126,7 +119,7 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
                         names,
                         inner,
                         value,
-                        own_keys || OWN_KEYS.contains(&inner.as_str()),
+                        own_keys || OWN_KEYS.split(' ').any(|it| it == inner),
                     ),
                 }
             }

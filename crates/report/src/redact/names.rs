@@ -27,44 +27,18 @@ pub(super) enum NameKind {
 
 impl NameKind {
     /// What its pseudonyms begin with.
-    const fn word(self) -> &'static str {
+    fn word(self) -> String {
         match self {
-            Self::Queue => "queue",
-            Self::Exchange => "exchange",
-            Self::RoutingKey => "key",
-            Self::VirtualHost => "vhost",
-            Self::Node => "node",
-            Self::Host => "host",
-            Self::User => "user",
-            Self::Connection => "connection",
-            Self::Process => "process",
-            Self::Path => "path",
-            Self::Experiment => "experiment",
-            Self::Label => "label",
-            Self::Tag => "tag",
-            Self::Text => "text",
+            Self::RoutingKey => "key".to_owned(),
+            Self::VirtualHost => "vhost".to_owned(),
+            kind => format!("{kind:?}").to_lowercase(),
         }
     }
 }
 
 /// Names that a broker or bellows brings along, the same everywhere: they tell nothing of anybody.
-const BUILT_IN: [&str; 15] = [
-    "",
-    "lo",
-    "/",
-    "guest",
-    "bellows",
-    "localhost",
-    "amq.direct",
-    "amq.fanout",
-    "amq.headers",
-    "amq.match",
-    "amq.topic",
-    "amq.rabbitmq.trace",
-    "amq.rabbitmq.log",
-    "amq.rabbitmq.event",
-    "#",
-];
+const BUILT_IN: &str = "lo / guest bellows localhost amq.direct amq.fanout amq.headers amq.match amq.topic amq.rabbitmq.trace \
+    amq.rabbitmq.log amq.rabbitmq.event #";
 
 /// Names that are words of every report, one a line or several: they are blotted where they stand as names, and not in sentences.
 const ORDINARY: &str = include_str!("ordinary.txt");
@@ -120,38 +94,12 @@ fn is_in_run(before: &[char]) -> bool {
 }
 
 /// Parts of paths that every broker's pages have.
-const PUBLIC_PARTS: [&str; 26] = [
-    "api",
-    "bindings",
-    "channels",
-    "connections",
-    "consumers",
-    "definitions",
-    "detailed",
-    "exchanges",
-    "health",
-    "healthchecks",
-    "checks",
-    "memory-breakdown",
-    "metrics",
-    "nodes",
-    "overview",
-    "per-object",
-    "permissions",
-    "policies",
-    "proc",
-    "queues",
-    "stats",
-    "sys",
-    "users",
-    "vhosts",
-    "whoami",
-    "%2F",
-];
+const PUBLIC_PARTS: &str = "api bindings channels connections consumers definitions detailed exchanges health healthchecks checks \
+    memory-breakdown metrics nodes overview per-object permissions policies proc queues stats sys users vhosts whoami %2F";
 
 /// Whether a part of a path is one that every broker's pages have; an empty one is.
 pub(super) fn is_public_part(part: &str) -> bool {
-    part.is_empty() || PUBLIC_PARTS.contains(&part)
+    part.is_empty() || PUBLIC_PARTS.split_whitespace().any(|it| it == part)
 }
 
 /// Kinds of brokers and of queues: somebody's queue may be called so, and everything else that is called so is a kind.
@@ -196,7 +144,8 @@ fn of_all_nodes(text: &str) -> &str {
 impl Names {
     /// Names, and those that are nobody's secret beside the usual ones.
     pub(super) fn new(public: &[&str]) -> Self {
-        let built_in = BUILT_IN.iter().chain(public).map(|it| folded(it));
+        let built_in = BUILT_IN.split_whitespace().chain([""]);
+        let built_in = built_in.chain(public.iter().copied()).map(folded);
         let phrases = public.iter().filter(|it| it.contains('-'));
         Self {
             ends: vec![None],
