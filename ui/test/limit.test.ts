@@ -73,7 +73,7 @@ test('the line goes through the medians of each rate, the lowest first', () => {
     [10, 3],
     [20, 6],
   ]);
-  // What says nothing of the broker is a mark apart, also where a rate has nothing else.
+  // An unclear one is a mark apart, also where a rate has nothing else.
   const apart = [trial(20, 900), trial(30, 900)].map((it) => ({
     ...it,
     outcome: 'unclear' as const,

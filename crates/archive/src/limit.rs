@@ -92,7 +92,7 @@ pub struct LimitTrial {
     pub outcome: LimitOutcome,
     /// Why the rate did not hold, a clause each; empty where it did.
     pub why: Vec<String>,
-    /// Why that says nothing of the broker, where it does not: `other programs had 1.2 cores`.
+    /// Why it is unclear, where it is: `other programs had 1.2 cores`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclear: Option<String>,
     /// Messages per second that were sent.
@@ -122,14 +122,17 @@ pub struct FoundLimit {
     pub low: Option<f64>,
     /// The lowest rate that did not hold, and above which none did.
     pub high: Option<f64>,
-    /// The lowest rate above `low` that the generator or the machine could not try.
+    /// The lowest rate above `low` whose trials were all unclear.
     pub unclear: Option<f64>,
+    /// Nothing is left to be tried: an end that is open stays so, and `low` is confirmed.
+    #[serde(default)]
+    pub ended: bool,
     /// Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only.
     pub confirmed: bool,
 }
 
 impl LimitTrial {
-    /// Whether it says something of the broker.
+    /// Whether it says something of the broker: an unclear one does not.
     #[must_use]
     pub fn tells(&self) -> bool {
         self.outcome != LimitOutcome::Unclear

@@ -14,7 +14,7 @@ pub enum TrialOutcome {
     Held,
     /// It did not.
     Missed,
-    /// It did not, but that says nothing of the broker.
+    /// It did not, for a reason beside the broker.
     Unclear,
 }
 
@@ -62,9 +62,17 @@ pub struct LimitInterval {
     pub high: Option<f64>,
     /// The lowest rate above `low` at which trials were unclear only.
     pub unclear: Option<f64>,
-    /// Both ends were confirmed, and nothing is left to be tried between them: they lie as close as was asked for, but for rates
-    /// that hold in some trials and not in others.
-    pub is_confirmed: bool,
+    /// Nothing is left to be tried: the ends lie as close as was asked for, but for rates that hold in some trials and not in others,
+    /// or one is open. `low` is confirmed then, and so is `high` above it.
+    pub is_ended: bool,
+}
+
+impl LimitInterval {
+    /// Whether both ends were found and confirmed.
+    #[must_use]
+    pub const fn is_confirmed(&self) -> bool {
+        self.is_ended && self.low.is_some() && self.high.is_some()
+    }
 }
 
 /// What all trials of one rate say.
@@ -101,7 +109,7 @@ pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> Limit
         Some(rate) if trials.len() < search.most_trials => LimitStep::Try(rate),
         Some(_) => LimitStep::Found(found),
         None => {
-            found.is_confirmed = found.low.is_some() && found.high.is_some();
+            found.is_ended = true;
             LimitStep::Found(found)
         }
     }
@@ -142,7 +150,7 @@ fn interval(tried: &[Tried]) -> LimitInterval {
         low: low.map(|it| it.rate),
         high: high.map(|it| it.rate),
         unclear: tried.iter().find(over).map(|it| it.rate),
-        is_confirmed: false,
+        is_ended: false,
     }
 }
 

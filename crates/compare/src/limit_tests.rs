@@ -56,7 +56,7 @@ fn a_broker_with_a_limit_is_held_between_two_rates_wherever_the_limit_lies() {
         let (low, high) = (found.low.unwrap(), found.high.unwrap());
         assert!(low <= limit && limit < high, "{low} {limit} {high}");
         assert!(high <= low * 1.0501, "{low} {high}");
-        assert!(found.is_confirmed);
+        assert!(found.is_confirmed());
         assert!(trials.len() <= 30, "{limit}: {} trials", trials.len());
     }
 }
@@ -74,7 +74,7 @@ fn near_a_limit_that_wavers_the_interval_covers_what_is_unsure() {
         });
         let (low, high) = (found.low.unwrap(), found.high.unwrap_or(f64::INFINITY));
         assert!(low < high, "{trials:?}");
-        assert!(found.is_confirmed || trials.len() == SEARCH.most_trials);
+        assert!(found.is_confirmed() || trials.len() == SEARCH.most_trials);
         covered += usize::from(low <= limit && limit <= high);
         // Half of the trials hold at the limit; three of three do so far below.
         assert!(low > limit * 0.8, "{low} {limit}: {trials:?}");
@@ -101,6 +101,10 @@ fn a_generator_that_is_the_limit_leaves_the_upper_end_open() {
     let (low, unclear) = (found.low.unwrap(), found.unclear.unwrap());
     assert!(low <= 50_000.0 && 50_000.0 < unclear && unclear <= low * 1.0501);
     assert!(trials.len() < 30, "{}", trials.len());
+    // All that can be told is: the lower end held as often as was asked for.
+    assert!(found.is_ended && !found.is_confirmed(), "{found:?}");
+    let held = trials.iter().filter(|it| **it == (low, TrialOutcome::Held));
+    assert_eq!(held.count(), SEARCH.confirmations);
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn rates_have_three_digits() {
 fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_way_round() {
     for seed in 0..2_000 {
         let mut draws = Draws(seed);
-        let (found, _) = search(&SEARCH, |_, _| match draws.next() {
+        let (found, trials) = search(&SEARCH, |_, _| match draws.next() {
             ..0.4 => TrialOutcome::Held,
             ..0.8 => TrialOutcome::Missed,
             _ => TrialOutcome::Unclear,
@@ -156,6 +160,13 @@ fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_w
         if let (Some(low), Some(high)) = (found.low, found.high) {
             assert!(low < high, "{seed}: {found:?}");
         }
+        let agree = |rate: f64, outcome| trials.iter().filter(|it| **it == (rate, outcome)).count();
+        let low = found.low.map(|it| agree(it, TrialOutcome::Held));
+        let high = found.high.filter(|_| low.is_some());
+        let high = high.map(|it| agree(it, TrialOutcome::Missed));
+        let mut ends = low.into_iter().chain(high);
+        let is_confirmed = ends.all(|it| it >= SEARCH.confirmations);
+        assert!(is_confirmed || !found.is_ended, "{seed}: {found:?}");
     }
 }
 

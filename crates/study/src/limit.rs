@@ -142,7 +142,8 @@ pub fn found_limit(of: &LimitTrials) -> FoundLimit {
             low: it.low,
             high: it.high,
             unclear: it.unclear,
-            confirmed: it.is_confirmed,
+            ended: it.is_ended,
+            confirmed: it.is_confirmed(),
         },
     }
 }
@@ -251,8 +252,8 @@ fn broken(warning: &Warning) -> Option<&'static str> {
     why_invalid(warning).filter(|_| is_of_rate)
 }
 
-/// Why what a run missed says nothing of the broker: it was another one than was planned, others had the machine, or
-/// the generator was what limited it. `None` where it does.
+/// Why what a run missed is unclear: it was another one than was planned, others had the machine, or the generator was
+/// what limited it. `None` where it is the broker's.
 fn beside_the_broker(summary: &RunSummary, verdict: &Verdict) -> Option<String> {
     if summary.warnings.iter().any(is_not_as_planned) {
         return Some("faults were not made as planned".to_owned());

@@ -26,7 +26,7 @@ const DOTTED = 'p99_ns';
 export const OUTCOMES: Record<LimitOutcome, string> = {
   held: 'held',
   missed: 'did not hold',
-  unclear: 'says nothing of the broker',
+  unclear: 'unclear',
 };
 
 /** What a trial says when it is pointed at. */
@@ -144,7 +144,8 @@ export function curve(view: LimitView): View | null {
       h(
         'span',
         { class: 'hint' },
-        'lines: medians of trials that tell of the broker; marks: p99 of every trial; shaded: the limit; both axes logarithmic',
+        'lines: medians of trials that are not unclear; marks: p99 of every trial; shaded: the limit; both axes logarithmic' +
+          (has('unclear') ? '; unclear: missed for a reason beside the broker' : ''),
       ),
     ),
     place,

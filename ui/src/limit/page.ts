@@ -15,12 +15,11 @@ const LONGEST_NAME = 20;
 
 function masthead(view: LimitView): HTMLElement[] {
   const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
-  const { confirmed } = view.found;
   const what = view.scale ? `throughput against ${view.scale.noun}` : 'highest rate that holds';
   const state = h(
     'span',
-    { class: `state outcome ${confirmed ? 'same' : 'undecided'}` },
-    confirmed ? 'confirmed' : 'not confirmed',
+    { class: `state outcome ${view.found.confirmed ? 'same' : 'undecided'}` },
+    view.certainty,
   );
   return [
     h('h1', {}, view.name),

@@ -59,6 +59,7 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
             low: Some(47_600.0),
             high: Some(51_900.0),
             unclear: None,
+            ended: true,
             confirmed: true,
         }),
         suggested: [("calm", 15_900.0), ("busy", 38_100.0)]

@@ -194,8 +194,8 @@ impl<'a> Row<'a> {
         let why = match trial.outcome {
             LimitOutcome::Unclear => {
                 let reason = trial.unclear.as_ref();
-                let reason = reason.map_or_else(String::new, |it| format!(" ({it})"));
-                sanitise(&format!("says nothing of the broker{reason}: {why}")).into_owned()
+                let reason = reason.map_or_else(String::new, |it| format!(", {it}"));
+                sanitise(&format!("unclear{reason} ({why})")).into_owned()
             }
             _ => why,
         };

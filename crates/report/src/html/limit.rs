@@ -98,7 +98,8 @@ fn summary_of_rates(view: &LimitView) -> String {
     for trial in &view.trials {
         let held = match trial.outcome {
             LimitOutcome::Held => "yes".to_owned(),
-            LimitOutcome::Missed | LimitOutcome::Unclear => escape(&trial.why.join("; ")),
+            LimitOutcome::Missed => escape(&trial.why.join("; ")),
+            LimitOutcome::Unclear => format!("unclear: {}", escape(&trial.why.join("; "))),
         };
         let latency = trial.latency.as_ref();
         let told = |percentile, which: fn(&LatencySummary) -> u64| {

@@ -41,7 +41,7 @@ fn points(of: &LimitTrials) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The median of the 99th percentiles of a rate's trials that tell of the broker.
+/// The median of the 99th percentiles of a rate's trials that are not unclear.
 fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
     let trials = of.trials.iter();
     let trials = trials.filter(|it| it.rate == rate && it.tells());
@@ -54,7 +54,7 @@ fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
     Some(u64::midpoint(*lower, *upper))
 }
 
-/// The trial that stands for a rate, and its number: of those that tell of the broker, where any does, the one with the
+/// The trial that stands for a rate, and its number: of those that are not unclear, where any is, the one with the
 /// median 99th percentile, of an even number the higher of the two in the middle; where none measured a latency, the
 /// last one.
 pub(crate) fn typical_trial(of: &LimitTrials, rate: f64) -> Option<(usize, &LimitTrial)> {
@@ -78,7 +78,7 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
     if points.len() < compare::LEAST_RATES {
         let least = compare::LEAST_RATES;
         return Some(format!(
-            "no knee is told from fewer than {least} rates whose latency tells of the broker"
+            "no knee is told from fewer than {least} rates with a latency of trials that are not unclear"
         ));
     }
     let at = |place: usize| points.get(place).copied().unwrap_or_default();
@@ -121,9 +121,14 @@ fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
 
 /// That nothing is known between two rates, `them`.
 fn untried(of: &LimitTrials, them: &str, low: f64, high: f64) -> String {
-    match of.trials.iter().any(|it| it.rate > low && it.rate < high) {
-        true => format!("no trial between {them} tells of the broker"),
-        false => format!("no rate between {them} was tried"),
+    let between = of.trials.iter();
+    let between: Vec<_> = between
+        .filter(|it| it.rate > low && it.rate < high)
+        .collect();
+    match between.iter().any(|it| it.tells()) {
+        _ if between.is_empty() => format!("no rate between {them} was tried"),
+        true => format!("no trial between {them} measured a latency"),
+        false => format!("all trials between {them} are unclear"),
     }
 }
 
@@ -176,7 +181,7 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             unclear: Some(unclear),
             ..
         } => format!(
-            "{} msg/s hold; at {} msg/s the generator or others on its machine are the limit, so that the broker's own is not known",
+            "{} msg/s hold; {} msg/s are unclear: the generator or others on its machine are the limit there, so that the broker's own is not known",
             rate(low),
             rate(unclear)
         ),
@@ -207,6 +212,26 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             "after {trials} it is not known whether any rate holds{}",
             also_missed(of, 0.0)
         ),
+    }
+}
+
+/// How certain the answer is, in a tag.
+pub(crate) fn certainty(of: &LimitTrials) -> &'static str {
+    match of.found.unwrap_or_default() {
+        FoundLimit {
+            confirmed: true, ..
+        } => "confirmed",
+        FoundLimit {
+            ended: true,
+            low: Some(_),
+            ..
+        } => "confirmed, open above",
+        FoundLimit {
+            ended: true,
+            high: Some(_),
+            ..
+        } => "open below",
+        FoundLimit { .. } => "not confirmed",
     }
 }
 
@@ -312,7 +337,7 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
         .count();
     if undecided > 0 {
         notes.push(format!(
-            "in {} that did not hold it is not clear who was the limit, broker or generator: their reports say why",
+            "in {} that did not hold it is undecided who was the limit, broker or generator: their reports say why",
             counted(undecided as u64, "trial"),
         ));
     }
@@ -405,7 +430,8 @@ mod tests {
                 low,
                 high,
                 unclear,
-                confirmed: true,
+                ended: true,
+                confirmed: low.is_some() && high.is_some(),
             }),
             ..LimitTrials::default()
         })
@@ -527,12 +553,88 @@ mod tests {
                 low: found.low,
                 high: found.high,
                 unclear: found.unclear,
-                confirmed: found.is_confirmed,
+                ended: found.is_ended,
+                confirmed: found.is_confirmed(),
             }),
             ..LimitTrials::default()
         };
         of.plan.most = most;
         of
+    }
+
+    /// A search for a limit that lies within what may be tried or not, which may be cut short.
+    fn whole_search(random: &mut testkit::Random) -> LimitTrials {
+        use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step};
+        let search = LimitSearch {
+            first: 4_000.0,
+            least: 1_000.0,
+            most: 16_000.0,
+            precision: 0.5,
+            confirmations: 3,
+            most_trials: random.of(&[4, 60]),
+        };
+        let limit = random.of(&[500.0, 3_000.0, 9_000.0, 99_000.0]);
+        let beyond = random.of(&[TrialOutcome::Missed, TrialOutcome::Unclear]);
+        let mut outcomes = Vec::new();
+        let found = loop {
+            match limit_step(&search, &outcomes) {
+                LimitStep::Found(found) => break found,
+                LimitStep::Try(rate) if rate > limit || random.one_in(9) => {
+                    outcomes.push((rate, beyond));
+                }
+                LimitStep::Try(rate) => outcomes.push((rate, TrialOutcome::Held)),
+            }
+        };
+        let trial = |(rate, outcome): &(f64, TrialOutcome)| LimitTrial {
+            rate: *rate,
+            outcome: match outcome {
+                TrialOutcome::Held => LimitOutcome::Held,
+                TrialOutcome::Missed => LimitOutcome::Missed,
+                TrialOutcome::Unclear => LimitOutcome::Unclear,
+            },
+            why: vec!["missed".to_owned()],
+            ..LimitTrial::default()
+        };
+        LimitTrials {
+            trials: outcomes.iter().map(trial).collect(),
+            found: Some(FoundLimit {
+                low: found.low,
+                high: found.high,
+                unclear: found.unclear,
+                ended: found.is_ended,
+                confirmed: found.is_confirmed(),
+            }),
+            ..LimitTrials::default()
+        }
+    }
+
+    /// A lower end that was confirmed was called not confirmed where none can be found above.
+    #[test]
+    fn the_tag_says_which_end_is_open() {
+        let mut random = testkit::Random::new(6);
+        let mut said = BTreeSet::new();
+        for _ in 0..1_000 {
+            let of = whole_search(&mut random);
+            let (tag, found) = (certainty(&of), of.found.unwrap());
+            said.insert(tag);
+            let agree = |rate: Option<f64>, outcome| {
+                let that = |it: &&LimitTrial| Some(it.rate) == rate && it.outcome == outcome;
+                of.trials.iter().filter(that).count() >= 3
+            };
+            let low = agree(found.low, LimitOutcome::Held);
+            let high = agree(found.high, LimitOutcome::Missed);
+            let is_true = match tag {
+                "confirmed" => low && high,
+                "confirmed, open above" => low && found.high.is_none(),
+                "open below" => found.low.is_none() && found.high == Some(1_000.0),
+                _ => !found.ended || found.low.or(found.high).is_none(),
+            };
+            assert!(is_true, "{tag}: {of:#?}");
+            let has_both = found.low.is_some() && found.high.is_some();
+            let is_told = headline(&of).contains("that is not confirmed");
+            assert_eq!(is_told, has_both && tag == "not confirmed", "{of:#?}");
+        }
+        assert_eq!(said.len(), 4, "{said:?}");
     }
 
     /// Whatever the trials came to: neither the sentence nor the advice says what a trial contradicts.
@@ -657,7 +759,7 @@ mod tests {
         assert_eq!(knee_text(&LimitTrials::default()), None);
     }
 
-    /// The knee was denied beside a wall between two rates, and trials that say nothing of the broker made one.
+    /// The knee was denied beside a wall between two rates, and unclear trials made one.
     #[test]
     fn a_knee_between_rates_that_were_not_tried_is_not_denied() {
         let wall = [
@@ -677,7 +779,7 @@ mod tests {
         of.trials[5].outcome = LimitOutcome::Unclear;
         let text = knee_text(&of).unwrap();
         assert!(
-            text.ends_with("and no trial between them tells of the broker"),
+            text.ends_with("and all trials between them are unclear"),
             "{text}"
         );
         of.trials.pop();
@@ -685,7 +787,7 @@ mod tests {
         of.trials[2..].iter_mut().for_each(other);
         assert!(knee_of(&of).is_none());
         let text = knee_text(&of).unwrap();
-        assert!(text.contains("fewer than 5 rates whose"), "{text}");
+        assert!(text.contains("fewer than 5 rates with a"), "{text}");
         // One that tells stands for its rate.
         of.trials.extend(tried(&[(20e3, 2_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Held;

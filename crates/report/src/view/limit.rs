@@ -30,6 +30,8 @@ pub struct LimitView {
     pub asked: String,
     /// The ends.
     pub found: FoundLimit,
+    /// How certain they are, in a tag.
+    pub certainty: &'static str,
     /// What the latency of the trials is called; empty where none was measured.
     pub latency_name: String,
     /// Latencies that must not be exceeded.
@@ -78,7 +80,7 @@ pub struct TrialView {
     pub rate: f64,
     /// What it came to.
     pub outcome: LimitOutcome,
-    /// Why the rate did not hold, and first why that says nothing of the broker, where it does not.
+    /// Why the rate did not hold, and first why that is unclear, where it is.
     pub why: Vec<String>,
     /// Messages per second that were sent, and received.
     pub sent: f64,
@@ -125,6 +127,7 @@ impl LimitView {
             headline: words::headline(&of),
             asked: words::asked(&of),
             found: of.found.unwrap_or_default(),
+            certainty: words::certainty(&of),
             latency_name,
             bounds,
             trials,
