@@ -197,28 +197,12 @@ impl Frame {
     /// The kind of machine code that lives in the binary `module`.
     #[must_use]
     pub fn kind_of_module(module: &str) -> FrameKind {
-        const RUNTIME: [&str; 6] = [
-            "beam.smp",
-            "beam.debug.smp",
-            "beam.jit",
-            "libjvm.so",
-            "libzip.so",
-            "libjava.so",
-        ];
-        const LIBC: [&str; 9] = [
-            "libc.so",
-            "libc-2.",
-            "libc.musl",
-            "ld-linux",
-            "ld-musl",
-            "libpthread",
-            "libm.so",
-            "libdl.so",
-            "[vdso]",
-        ];
+        const RUNTIME: [&str; 3] = ["libjvm.so", "libzip.so", "libjava.so"];
+        const LIBC: &str =
+            "libc.so libc-2. libc.musl ld-linux ld-musl libpthread libm.so libdl.so [vdso]";
         if RUNTIME.contains(&module) || module.starts_with("beam.") {
             FrameKind::Runtime
-        } else if LIBC.iter().any(|prefix| module.starts_with(prefix)) {
+        } else if LIBC.split(' ').any(|prefix| module.starts_with(prefix)) {
             FrameKind::Libc
         } else {
             FrameKind::Native

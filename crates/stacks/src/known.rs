@@ -18,21 +18,8 @@ const FEWEST: u64 = 10;
 const LEAST_PART: f64 = 0.25;
 
 /// Erlang modules that do what they are called for: who calls them is the one to look at.
-const LIBRARY: [&str; 13] = [
-    "application",
-    "application_controller",
-    "binary",
-    "ets",
-    "file",
-    "io_lib",
-    "io_lib_format",
-    "maps",
-    "orddict",
-    "prim_file",
-    "re",
-    "string",
-    "unicode",
-];
+const LIBRARY: &str = "application application_controller binary ets file io_lib io_lib_format maps orddict prim_file re string \
+    unicode";
 
 /// A pattern, and what is known of it.
 #[derive(Clone, Debug, Default)]
@@ -251,7 +238,8 @@ impl Profile {
 fn is_own(frame: &Frame) -> bool {
     match frame.kind {
         FrameKind::Erlang => {
-            Frame::own_module(&frame.name).is_some_and(|module| !LIBRARY.contains(&module))
+            let is_library = |module: &str| LIBRARY.split_whitespace().any(|it| it == module);
+            Frame::own_module(&frame.name).is_some_and(|module| !is_library(module))
         }
         FrameKind::Java | FrameKind::Native => true,
         _ => false,

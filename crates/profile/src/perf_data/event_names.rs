@@ -2,41 +2,19 @@
 
 use perf_event_open_sys::bindings as b;
 
-const HARDWARE: [&str; 10] = [
-    "cycles",
-    "instructions",
-    "cache-references",
-    "cache-misses",
-    "branches",
-    "branch-misses",
-    "bus-cycles",
-    "stalled-cycles-frontend",
-    "stalled-cycles-backend",
-    "ref-cycles",
-];
-const SOFTWARE: [&str; 10] = [
-    "cpu-clock",
-    "task-clock",
-    "page-faults",
-    "context-switches",
-    "cpu-migrations",
-    "minor-faults",
-    "major-faults",
-    "alignment-faults",
-    "emulation-faults",
-    "dummy",
-];
+const HARDWARE: &str = "cycles instructions cache-references cache-misses branches branch-misses bus-cycles stalled-cycles-frontend \
+    stalled-cycles-backend ref-cycles";
+const SOFTWARE: &str = "cpu-clock task-clock page-faults context-switches cpu-migrations minor-faults major-faults alignment-faults \
+    emulation-faults dummy";
 
 /// The event of a `perf_event_attr`'s type and config.
 pub(super) fn name_of(kind: u32, config: u64) -> String {
-    let names: &[&str] = match kind {
-        b::PERF_TYPE_HARDWARE => &HARDWARE,
-        b::PERF_TYPE_SOFTWARE => &SOFTWARE,
-        _ => &[],
+    let names = match kind {
+        b::PERF_TYPE_HARDWARE => HARDWARE,
+        b::PERF_TYPE_SOFTWARE => SOFTWARE,
+        _ => "",
     };
-    let known = usize::try_from(config).ok().and_then(|at| names.get(at));
-    known.map_or_else(
-        || format!("event {kind}/{config:#x}"),
-        |name| (*name).to_owned(),
-    )
+    let place = usize::try_from(config).ok();
+    let known = place.and_then(|at| names.split_whitespace().nth(at));
+    known.map_or_else(|| format!("event {kind}/{config:#x}"), str::to_owned)
 }
