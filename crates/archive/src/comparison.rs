@@ -26,13 +26,11 @@ pub struct Comparison {
     /// Whether runs of the two sides stand in pairs, in the order in which they are listed.
     pub paired: bool,
     /// Whether both sides are the same on purpose: what differs is noise.
-    #[serde(default)]
     pub is_aa: bool,
     /// Chance to call anything changed that is not, over all decided figures together.
     pub level: f64,
     /// Numbers of pairs at which the experiment could have ended, fixed beforehand; `level` is that of each such look. Empty
     /// where none was fixed.
-    #[serde(default)]
     pub looks: Vec<u32>,
     /// The matrix whose figures are decided together with these; `None` where they stand alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +76,6 @@ pub struct ComparedFunctions {
     /// By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's.
     pub others: f64,
     /// The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them.
-    #[serde(default)]
     pub explained: Vec<ExplainedChange>,
     /// Files of which both sides ran other builds, with functions that have no name of their own: those are one row for each file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -130,7 +127,6 @@ pub struct FunctionChange {
     /// With it anywhere on the stack.
     pub total: CostChange,
     /// Share of its cost, on both sides together, whose stacks end before their thread's start (0 to 1).
-    #[serde(default)]
     pub cut: f64,
 }
 
@@ -181,7 +177,6 @@ pub struct ComparedRun {
     /// The run folder's name.
     pub id: String,
     /// A warning makes it invalid by itself, such as a debug build of bellows, which both sides have.
-    #[serde(default)]
     pub invalid: bool,
     /// A caution says that some of its numbers are off, and nothing more than that.
     pub cautious: bool,
@@ -212,7 +207,6 @@ pub struct ComparedFigure {
     /// Its value in each run of B.
     pub b: Vec<f64>,
     /// Runs of A and of B in which it is nothing at all. Where there are any, no test applies.
-    #[serde(default)]
     pub without: (usize, usize),
     /// Geometric means of both, of the runs that have it.
     pub means: (f64, f64),

@@ -84,7 +84,6 @@ pub struct PairedRun {
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub own: bool,
     /// Others had the machine's cores meanwhile: its pair counts only where there are too few better ones.
-    #[serde(default)]
     pub disturbed: bool,
 }
 

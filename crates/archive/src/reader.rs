@@ -80,7 +80,7 @@ impl RunReader {
         HistogramLog::open(&self.dir)
     }
 
-    /// The tenths of a second, read one by one; none of runs of an earlier version.
+    /// The tenths of a second, read one by one, where there are some.
     ///
     /// # Errors
     /// Where `slices.jsonl` exists and cannot be read.

@@ -88,7 +88,6 @@ pub struct RunRecord {
     /// What ended it, where it failed, in one line: cause, observed value and remedy.
     pub error: Option<String>,
     /// The same as fields; `None` where it did not fail.
-    #[serde(default)]
     pub problem: Option<Problem>,
     /// What failed; `None` where the run did not, or nobody noted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +113,6 @@ pub struct Period {
     /// Its number.
     pub pid: u32,
     /// What the recording was told to say of it.
-    #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
 
@@ -193,10 +191,8 @@ pub struct Topology {
     pub omitted: u64,
     /// Messages and consumers are those of the broker's statistics, which lag behind by some seconds; its queues were
     /// not asked themselves.
-    #[serde(default)]
     pub lagging: bool,
     /// The run's own consumers had left when the broker was asked, so that a queue has at most those of others.
-    #[serde(default)]
     pub consumers_left: bool,
 }
 
@@ -206,8 +202,7 @@ pub struct Topology {
 pub struct QueueRecord {
     /// The queue's name.
     pub name: String,
-    /// Its virtual host; empty where the record is older than this field.
-    #[serde(default)]
+    /// Its virtual host.
     pub vhost: String,
     /// `classic`, `quorum`, `stream`, or what the broker says.
     #[serde(rename = "type")]
@@ -236,8 +231,7 @@ pub struct QueueRecord {
 pub struct ExchangeRecord {
     /// Name; empty for the default exchange.
     pub name: String,
-    /// Its virtual host; empty where the record is older than this field.
-    #[serde(default)]
+    /// Its virtual host.
     pub vhost: String,
     /// `direct`, `topic`, …
     #[serde(rename = "type")]
@@ -250,17 +244,14 @@ pub struct ExchangeRecord {
 pub struct BindingRecord {
     /// Source exchange; empty for the default exchange.
     pub source: String,
-    /// Virtual host of both; empty where the record is older than this field.
-    #[serde(default)]
+    /// Virtual host of both.
     pub vhost: String,
     /// Destination queue or exchange.
     pub destination: String,
-    /// What the destination is, `queue` or `exchange`; empty where the record is older than this field.
-    #[serde(default)]
+    /// What the destination is, `queue` or `exchange`.
     pub destination_type: String,
     /// Routing key.
     pub routing_key: String,
     /// Arguments as `key=value`: those that an exchange of headers compares.
-    #[serde(default)]
     pub arguments: Vec<String>,
 }

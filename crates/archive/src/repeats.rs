@@ -41,7 +41,6 @@ pub struct RepeatedRun {
     /// A warning says that one of its numbers must not be used.
     pub invalid: bool,
     /// It has warnings of tier caution: they say which of its numbers are off, and which way.
-    #[serde(default)]
     pub cautious: bool,
     /// Names of figures in which it lies far from the other runs.
     pub apart: Vec<String>,

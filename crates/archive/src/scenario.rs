@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// The scenario whose latencies and counts have keys of their own.
 const MESSAGES: &str = "messages";
-/// The scenario whose key is older than [`crate::SeriesPoint::scenarios`].
+/// The scenario that has a key of its own beside [`crate::SeriesPoint::scenarios`].
 pub(crate) const CHURN: &str = "churn";
 /// What the operations of a probe are called.
 pub(crate) const REQUESTS: &str = "requests";

@@ -34,10 +34,8 @@ pub struct SeriesPoint {
     /// Share of the machine's CPU time taken by its hypervisor (0 to 1).
     pub steal: Option<f64>,
     /// Share of the machine's CPU time that nobody used (0 to 1).
-    #[serde(default)]
     pub idle: Option<f64>,
     /// What producers and event loops waited for, nanoseconds, added up over all of them.
-    #[serde(default)]
     pub waits: Waits,
     /// Churn; absent where there is none.
     #[serde(default, rename = "cycles", skip_serializing_if = "Option::is_none")]

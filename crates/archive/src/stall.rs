@@ -38,13 +38,11 @@ pub struct Stall {
     /// Who stood still.
     pub who: Stalled,
     /// All connections were down, for the whole of it or from some moment on.
-    #[serde(default)]
     pub away: bool,
     /// Connections that were silent or down.
     pub connections: u64,
     /// Messages that were in flight or became due meanwhile, before the end of sending.
     pub messages_delayed: u64,
     /// Operations among them that failed or were given up: latencies do not hold all of their waits.
-    #[serde(default)]
     pub failed: u64,
 }

@@ -96,7 +96,6 @@ mod tests {
         let object = serde_json::to_value(&summary).expect("an object");
         assert_eq!(object["sent"]["total"], 0, "{object:#}");
         assert_eq!(object["broker"]["kind"], "");
-        // As an earlier version wrote it.
         let read: RunSummary = serde_json::from_value(object).expect("a summary");
         assert_eq!(read, summary);
     }

@@ -28,21 +28,17 @@ pub struct TracedCall {
     /// The process that made it, such as `<0.512.0>`.
     pub pid: String,
     /// What that process is: `queue`, `connection`; empty where that is not known.
-    #[serde(default)]
     pub role: String,
     /// Its queue, its connection, or its registered name; empty where it has none.
-    #[serde(default)]
     pub name: String,
     /// The function: `rabbit_mgmt_wm_queues:to_json/2`.
     pub function: String,
     /// Its arguments as texts, cut, secrets masked; empty where they were switched off.
-    #[serde(default)]
     pub arguments: Vec<String>,
     /// How long it took, waits included; absent where its return was not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
     /// `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not seen.
-    #[serde(default)]
     pub returned: String,
 }
 
@@ -68,7 +64,6 @@ pub struct TraceSummary {
     /// Calls in `traces.jsonl`, those of warm-up and drain included.
     pub kept: u64,
     /// Calls that were seen and have no line there, because the file was long enough.
-    #[serde(default)]
     pub left_out: u64,
     /// The slowest call of the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +87,6 @@ pub struct LookSpan {
     /// When it ended, or the run did.
     pub end: f64,
     /// It ended without a word: somebody killed it, and its end is when that was noticed.
-    #[serde(default)]
     pub killed: bool,
 }
 

@@ -43,8 +43,7 @@ impl LimitedBy {
 pub struct Verdict {
     /// Who or what.
     pub limited_by: LimitedBy,
-    /// Why; `None` in a run that another version wrote.
-    #[serde(default)]
+    /// Why; `None` where nothing was concluded.
     pub cause: Option<Cause>,
     /// One sentence, without a full stop.
     pub sentence: String,
@@ -64,7 +63,6 @@ pub struct Reason {
     /// For people.
     pub text: String,
     /// The verdict rests on it; others are circumstances.
-    #[serde(default)]
     pub decided: bool,
 }
 

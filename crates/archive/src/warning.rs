@@ -35,7 +35,6 @@ pub struct Warning {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
     /// Whether a server was loaded that need not be a broker.
-    #[serde(default)]
     pub of_server: bool,
     /// The observed value, which number it puts in doubt, and the remedy.
     pub text: String,

@@ -34,7 +34,6 @@ pub struct Waits {
     /// See [`Wait::Budget`].
     pub budget: Nanos,
     /// See [`Wait::Credit`].
-    #[serde(default)]
     pub credit: Nanos,
     /// See [`Wait::Socket`].
     pub socket: Nanos,

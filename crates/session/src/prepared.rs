@@ -56,17 +56,13 @@ pub struct PreparedData {
     pub files: u64,
     /// Bytes on the disk.
     pub bytes: u64,
-    /// Bytes that its files hold, wherever they lie; 0 where an earlier bellows did not count them.
-    #[serde(default)]
+    /// Bytes that its files hold, wherever they lie.
     pub length: u64,
     /// The boot in which it was filled: the clock in its messages is that boot's.
-    #[serde(default)]
     pub(crate) boot: String,
     /// That boot's clock when it was filled, seconds.
-    #[serde(default)]
     pub(crate) clock_s: u64,
     /// Whether messages may have the compact header, which does not tell one run from another.
-    #[serde(default)]
     pub(crate) has_compact_headers: bool,
 }
 

@@ -24,18 +24,14 @@ pub struct ProfileSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
     /// The kernel's event that they were taken at, such as `cpu-clock`; empty where unknown.
-    #[serde(default)]
     pub clock: String,
     /// Samples per second of CPU time that were requested; 0 where unknown.
-    #[serde(default)]
     pub frequency: u32,
     /// Samples kept.
     pub samples: u64,
     /// What the samples' weights count: `samples`, `calls`, `bytes`, `nanoseconds`, …; empty where unknown.
-    #[serde(default)]
     pub unit: String,
     /// Sum of the samples' weights.
-    #[serde(default)]
     pub weight: u64,
     /// Samples that the kernel had to drop.
     pub lost: u64,
@@ -47,17 +43,13 @@ pub struct ProfileSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_share: Option<f64>,
     /// Share of samples whose stack was unwound from copies of the thread's stacks (0 to 1).
-    #[serde(default)]
     pub copied_share: f64,
     /// Share of samples whose stack was unwound by frame pointers (0 to 1).
-    #[serde(default)]
     pub frame_pointer_share: f64,
     /// Bytes of stacks that were copied for a sample, on average.
-    #[serde(default)]
     pub copied_bytes: u64,
     /// Share of samples with at least one function that is called after its neighbour, `[near NAME]`
     /// (0 to 1).
-    #[serde(default)]
     pub near_share: f64,
     /// What the time went into, largest share first: every sample counts for one class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,7 +91,6 @@ pub struct PatternShare {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// Share of all samples that belong to the pattern and lie below that function (0 to 1).
-    #[serde(default)]
     pub function_share: f64,
     /// What its samples do: `collect garbage of Erlang processes`.
     pub says: String,

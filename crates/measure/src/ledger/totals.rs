@@ -91,10 +91,8 @@ pub struct LedgerSummary {
     /// Confirmed, neither returned nor delivered by the end of the drain, and the broker may hold
     /// them: a queue's own count says so, or it could not be asked, or a consumer's connection was
     /// down or had not given everything away.
-    #[serde(default)]
     pub outstanding: u64,
     /// Given back by the broker, which had no queue for them, and not delivered; confirmed or not.
-    #[serde(default)]
     pub returned: u64,
     /// Never confirmed, and neither returned nor delivered by the end of the drain.
     pub unconfirmed_missing: u64,

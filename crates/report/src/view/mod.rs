@@ -353,7 +353,7 @@ impl RunView {
             name: record.name.clone(),
             created: record.created.clone(),
             state: ViewState::from(record.state),
-            error: problem(record),
+            error: record.problem.clone(),
             headline,
             whole_headline,
             warnings: summary.warnings,
@@ -390,12 +390,6 @@ impl RunView {
         };
         Ok((view, found.cells))
     }
-}
-
-/// What ended the run; runs of an earlier version have it in one line.
-fn problem(record: &RunRecord) -> Option<Problem> {
-    let line = || Some(Problem::new(record.error.as_ref()?, "", ""));
-    record.problem.clone().or_else(line)
 }
 
 impl From<RunState> for ViewState {

@@ -57,7 +57,6 @@ pub struct Point {
     /// Event loops.
     pub threads: usize,
     /// Connections were encrypted.
-    #[serde(default)]
     pub tls: bool,
     /// Messages per second, all-out.
     pub rate: f64,
