@@ -96,8 +96,6 @@ pub struct Stat {
     state: char,
     /// Number of the parent; 0 for one outside of our namespace.
     pub parent: u32,
-    /// Number of its process group; 0 for one outside of our namespace.
-    pub group: u32,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
     /// Page faults that read from a disk.
@@ -153,7 +151,6 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
         command: command.to_owned(),
         state: text(3)?.chars().next()?,
         parent: u32::try_from(field(4)?).ok()?,
-        group: u32::try_from(field(5)?).ok()?,
         minor_faults: field(10)?,
         major_faults: field(12)?,
         children_ticks: field(16)?.saturating_add(field(17)?),
@@ -179,6 +176,14 @@ pub fn all() -> Vec<u32> {
 pub fn newest() -> Option<u32> {
     let line = fs::read_to_string("/proc/loadavg").ok()?;
     line.split_ascii_whitespace().last()?.parse().ok()
+}
+
+/// The pipe that a descriptor of a process is an end of, by its number; `None` where it is something else, or may not be
+/// seen.
+pub fn pipe(pid: u32, descriptor: u32) -> Option<u64> {
+    let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+    let number = link.to_str()?.strip_prefix("pipe:[")?;
+    number.strip_suffix(']')?.parse().ok()
 }
 
 /// The processes that descend from `root`, without itself.

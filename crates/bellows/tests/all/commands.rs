@@ -3,6 +3,7 @@
 use crate::common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,7 +103,10 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
 fn a_program_that_fails_or_does_nothing_fails_the_run() {
     for (load, code, parts) in [
         (
-            script("sleep 1.5; printf 'the \\\\033[31mdisk\\\\007 is on fire'; exit 7"),
+            // What it has started says why after its end.
+            script(
+                "{ trap : TERM; sleep 600 & wait; printf 'the \\\\033[31mdisk\\\\007 is on fire'; } & sleep 1.5; exit 7",
+            ),
             1,
             ["sh failed", "exit status 7", "is on fire"],
         ),
@@ -129,6 +133,11 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
         for part in parts {
             assert!(said.contains(part), "{part:?} {ended:#?}");
         }
+        if parts[1] == "exit status 7" {
+            let record = record(&common::only_run(dir.path()));
+            let status = &record["summary"]["programs"][0]["status"];
+            assert_eq!(status, "exit status 7: the \u{1b}[31mdisk\u{7} is on fire");
+        }
         // Nothing of it reaches the terminal as it is.
         assert!(!said.contains(['\u{1b}', '\u{7}']), "{ended:#?}");
     }
@@ -140,6 +149,13 @@ fn a_program_that_ends_in_order_ends_the_run() {
     let ended = run(dir.path(), &experiment(&["['sleep', '2']"]));
     ended.assert_ok();
     assert!(ended.stdout.contains("exit status 0"), "{ended:#?}");
+    // It is whole, and says that it is short.
+    let said = "note: the load ended by itself after ";
+    assert!(ended.stdout.contains(said), "{ended:#?}");
+    let record = record(&common::only_run(dir.path()));
+    assert_eq!(record["state"], "complete");
+    let load = serde_json::json!([{ "kind": "command", "command": ["sleep", "2"] }]);
+    assert_eq!(record["experiment"]["load"], load);
 }
 
 #[test]
@@ -169,10 +185,33 @@ fn what_a_shell_has_started_says_its_last_words() {
     // What ended and is collected by nobody keeps no load waiting.
     let slow = "(sleep 0.01 &); (trap 'sleep 0.5; echo last; exit' TERM; echo first; sleep 600 & wait); true";
     let stubborn = "(trap '' TERM; exec sleep 600) & echo $! > child; true";
-    let load = |script: &str| format!("['sh', '-c', \"{script}\"]");
-    run(dir, &experiment(&[&load(slow), &load(stubborn)])).assert_ok();
+    let abandons =
+        "(true &); (true &); sleep 0.5; grep -l ') Z '$PPID' ' /proc/[0-9]*/stat > zombies; true";
+    // In a group or a session of its own, or before what passes its words on.
+    let says = "#!/bin/sh\ntrap 'sleep 0.3; echo last; exit' TERM\necho first\nwhile :; do sleep 0.02; done\n";
+    let file = dir.join("says");
+    fs::write(&file, says).expect("write");
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("permissions");
+    let scripts = [
+        slow,
+        stubborn,
+        abandons,
+        "timeout 600 ./says; true",
+        "setsid ./says; true",
+        "./says | tee copy",
+    ];
+    let loads = scripts.map(|script| format!("['sh', '-c', \"{script}\"]"));
+    run(dir, &experiment(&loads.each_ref().map(String::as_str))).assert_ok();
     let folder = common::only_run(dir);
-    assert_eq!(log(&folder, "load-0.log"), "first\nlast\n");
+    for load in [0, 3, 4, 5] {
+        assert_eq!(
+            log(&folder, &format!("load-{load}.log")),
+            "first\nlast\n",
+            "load {load}"
+        );
+    }
+    assert_eq!(log(dir, "copy"), "first\nlast\n");
+    assert_eq!(log(dir, "zombies"), "");
     let programs = &record(&folder)["summary"]["programs"];
     assert_eq!(programs[0]["status"], "told to end: signal 15");
     let stayed = "exit status 0; what it had started did not end and was killed";

@@ -10,7 +10,6 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, Read, Write},
-    os::fd::{AsFd, OwnedFd},
     os::unix::{net::UnixStream, process::CommandExt},
     path::{Path, PathBuf},
     process::{self, Stdio},
@@ -22,13 +21,12 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
     process::{
-        Pid, PidfdFlags, Resource, Rlimit, WaitOptions, getpid, getrlimit, pidfd_open,
-        set_child_subreaper, setrlimit, setsid, waitpid,
+        Pid, Resource, Rlimit, WaitOptions, WaitStatus, getpid, getrlimit, set_child_subreaper,
+        setrlimit, setsid, wait,
     },
-    time::Timespec,
 };
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::{GuardianError, leftovers::Leftovers, members::Started};
 
@@ -84,7 +82,7 @@ fn run(command: &Path) -> Result<(), GuardianError> {
     let _ = setsid();
     let failed = |what: &str, error: io::Error| GuardianError::Failed(format!("{what}: {error}"));
     set_child_subreaper(Some(getpid())).map_err(|error| failed("prctl", error.into()))?;
-    let signals = signal_pipe().map_err(|error| failed("signal handler", error))?;
+    let signals = Signals::new().map_err(|error| failed("signal handler", error))?;
     raise_open_files();
 
     let text = fs::read(command).map_err(GuardianError::io("read", command))?;
@@ -144,48 +142,39 @@ fn note_end(leftovers: &mut Leftovers) {
 }
 
 /// Waits until bellows lets go or a signal asks to end. Tells when the broker ends by itself, and
-/// then goes on waiting: its log is still of use, and it may be started once more.
+/// then goes on waiting: its log is still of use, and it may be started once more. Collects all that has ended, of what
+/// was abandoned, too.
 fn watch(
     mut broker: Pid,
     command: &Command,
     leftovers: &mut Leftovers,
-    signals: &UnixStream,
+    signals: &Signals,
 ) -> io::Result<()> {
-    // Without pidfd (Linux before 5.3) look twice a second.
-    let mut ended = pidfd_open(broker, PidfdFlags::empty()).ok();
-    let nap = Timespec {
-        tv_sec: 0,
-        tv_nsec: 500_000_000,
-    };
     let mut running = true;
     loop {
-        let timeout = (running && ended.is_none()).then_some(nap);
-        match next_event(signals, ended.as_ref(), timeout.as_ref())? {
+        match next_event(signals)? {
             Event::End => return Ok(()),
             Event::Again if !running => match start(command, leftovers) {
-                Ok(pid) => {
-                    broker = pid;
-                    ended = pidfd_open(broker, PidfdFlags::empty()).ok();
-                    running = true;
-                }
+                Ok(pid) => (broker, running) = (pid, true),
                 Err(error) => tell("failed", &error.to_string()),
             },
             Event::Again | Event::Other => {}
         }
-        if !running {
-            continue;
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if running && pid == broker {
+                running = false;
+                note_end(leftovers);
+                tell("exited", &told_status(status));
+            }
         }
-        if let Ok(Some((_, status))) = waitpid(Some(broker), WaitOptions::NOHANG) {
-            running = false;
-            ended = None;
-            note_end(leftovers);
-            let status = match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => format!("exit status {code}"),
-                (_, Some(signal)) => format!("signal {signal}"),
-                _ => "unknown status".to_owned(),
-            };
-            tell("exited", &status);
-        }
+    }
+}
+
+fn told_status(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (_, Some(signal)) => format!("signal {signal}"),
+        _ => "unknown status".to_owned(),
     }
 }
 
@@ -196,31 +185,31 @@ enum Event {
     End,
     /// The owner wrote [`AGAIN`].
     Again,
-    /// The broker may have ended, or nothing.
+    /// A process may have ended, or nothing.
     Other,
 }
 
 /// Sleeps until something happens.
-fn next_event(
-    signals: &UnixStream,
-    ended: Option<&OwnedFd>,
-    timeout: Option<&Timespec>,
-) -> io::Result<Event> {
+fn next_event(signals: &Signals) -> io::Result<Event> {
     let stdin = io::stdin();
-    let mut fds = vec![
+    let mut fds = [
         PollFd::new(&stdin, PollFlags::IN),
-        PollFd::new(signals, PollFlags::IN),
+        PollFd::new(&signals.end, PollFlags::IN),
+        PollFd::new(&signals.child, PollFlags::IN),
     ];
-    fds.extend(ended.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
-    match poll(&mut fds, timeout) {
+    match poll(&mut fds, None) {
         Err(Errno::INTR) => return Ok(Event::Other),
         result => result?,
     };
-    let happened = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-    if happened(1) {
+    let [asked, ends, ended] = fds.map(|fd| !fd.revents().is_empty());
+    if ends {
         return Ok(Event::End);
     }
-    if happened(0) {
+    if ended {
+        // What is more than that wakes it once more.
+        let _ = (&signals.child).read(&mut [0; 64]);
+    }
+    if asked {
         let mut byte = [0];
         return Ok(match stdin.lock().read(&mut byte) {
             Ok(1) if byte == [AGAIN] => Event::Again,
@@ -231,13 +220,29 @@ fn next_event(
     Ok(Event::Other)
 }
 
-/// A stream that becomes readable when a signal asks this process to end.
-fn signal_pipe() -> io::Result<UnixStream> {
-    let (read, write) = UnixStream::pair()?;
-    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
-        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+/// Streams that become readable when a signal comes.
+#[derive(Debug)]
+struct Signals {
+    /// One that asks this process to end.
+    end: UnixStream,
+    /// One that says of a child that it may have ended.
+    child: UnixStream,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let stream = |signals: &[i32]| -> io::Result<UnixStream> {
+            let (read, write) = UnixStream::pair()?;
+            for signal in signals {
+                signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
+            }
+            Ok(read)
+        };
+        Ok(Self {
+            end: stream(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM])?,
+            child: stream(&[SIGCHLD])?,
+        })
     }
-    Ok(read)
 }
 
 /// A login shell usually allows 1,024 open files; the broker would refuse the 950th client.

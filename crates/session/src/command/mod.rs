@@ -1,6 +1,7 @@
 //! Any program as the load: it is started when the load begins, runs until the measured phase ends, and loads the
 //! broker in its own way. bellows counts what it uses and keeps what it prints; it sees no messages of it.
 
+mod ending;
 mod output;
 mod process;
 
@@ -183,7 +184,7 @@ impl Running<'_> {
             self.take_ended();
             let now = Clock.now();
             self.phases.follow_stop(now);
-            if self.are_over() || self.error.is_some() {
+            if self.are_over() || self.has_failed() {
                 self.phases.end_load(now);
             }
             let until = self.phases.last + drain;
@@ -205,7 +206,7 @@ impl Running<'_> {
     /// Begins a slice, and the phase that begins with it.
     fn begin_slice(&mut self, phase: Phase, at: Time, begins_phase: bool) {
         if begins_phase && phase == Phase::Drain {
-            if self.slice.phase == Phase::Warmup && self.are_over() {
+            if self.slice.phase == Phase::Warmup && self.are_over() && !self.has_failed() {
                 self.error.get_or_insert_with(nothing_measured);
             }
             self.programs.iter_mut().for_each(Process::terminate);
@@ -240,6 +241,11 @@ impl Running<'_> {
     /// Whether none loads the broker any more.
     fn are_over(&self) -> bool {
         self.programs.iter().all(Process::is_over)
+    }
+
+    /// Whether one has ended the load by a failure, which says why once what it had started has ended, too.
+    fn has_failed(&self) -> bool {
+        self.error.is_some() || self.programs.iter().any(Process::has_failed)
     }
 
     fn take_ended(&mut self) {

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use linux::{ProcessId, processes};
+use linux::ProcessId;
 use load::{Error, ProgramEnd};
 use measure::Problem;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 
 use super::Program;
+use super::ending::{Ending, Running};
 use super::output::Output;
 use brokers::guardian::{Command as Guarded, Guardian, Message};
 use brokers::managed::Workspace;
@@ -37,9 +38,10 @@ pub(super) struct Process {
     guardian: Option<Guardian>,
     workspace: Workspace,
     id: Option<ProcessId>,
-    /// One of its process group that ran when it was looked for.
-    survivor: Option<ProcessId>,
-    /// How it ended by itself; others of its group may run on.
+    /// All that it has started, and itself, that ran when they were looked for.
+    alive: Vec<ProcessId>,
+    ending: Ending,
+    /// How it ended; what it has started may run on.
     status: Option<String>,
     /// It was told to end, so that its exit code says nothing.
     told: bool,
@@ -77,7 +79,8 @@ impl Process {
             guardian: None,
             workspace,
             id: None,
-            survivor: None,
+            alive: Vec::new(),
+            ending: Ending::default(),
             status: None,
             told: false,
             output,
@@ -112,16 +115,15 @@ impl Process {
         self.id.map_or(0, |id| id.pid)
     }
 
-    /// Whether it has ended, while others of its process group may still say their last words.
+    /// Whether it has ended, while what it has started may still say its last words.
     pub(super) const fn is_over(&self) -> bool {
         self.status.is_some()
     }
 
-    /// Whether it and all of its process group have ended, or it alone where it has failed. Where others of its group
-    /// run on, they are asked to end, too: a shell ends before what it has started.
+    /// Whether it and all that it has started have ended, in whatever group or session. What runs on after it is asked to
+    /// end, too: a shell ends before what it has started.
     pub(super) fn has_ended(&mut self) -> bool {
-        let was_over = self.is_over();
-        if !was_over {
+        if !self.is_over() {
             let guardian = self.guardian.as_mut();
             self.status = match guardian.map(|it| it.listen(Duration::ZERO)) {
                 Some(Ok(Some(Message::Exited(status)))) => Some(status),
@@ -132,35 +134,18 @@ impl Process {
                 }
             };
         }
-        if !self.is_over() || self.has_failed() {
-            return self.is_over();
-        }
-        if !was_over && !self.told {
+        if self.is_over() || self.told {
             self.ask_to_end();
         }
-        !self.has_group()
+        self.is_over() && self.alive.is_empty()
     }
 
     /// It ended by itself, and not in order.
-    fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         !self.told && self.status.as_ref().is_some_and(|it| it != SUCCESS)
     }
 
-    /// Whether any of its group runs; what only waits to be collected does not.
-    fn has_group(&mut self) -> bool {
-        if !self.survivor.is_some_and(ProcessId::is_alive) {
-            let guardian = self.guardian.as_ref().map(Guardian::pid);
-            let guarded = guardian.map_or_else(Vec::new, processes::descendants);
-            let group = self.id.map(|id| id.pid);
-            self.survivor = guarded.into_iter().find_map(|pid| {
-                let stat = processes::stat(pid).filter(|stat| !stat.ended())?;
-                (Some(stat.group) == group).then(|| stat.id(pid))
-            });
-        }
-        self.survivor.is_some()
-    }
-
-    /// Asks its whole group to end (SIGTERM).
+    /// Asks it and all that it has started to end (SIGTERM).
     pub(super) fn terminate(&mut self) {
         if !self.has_ended() && !self.is_over() {
             self.told = true;
@@ -168,11 +153,20 @@ impl Process {
         }
     }
 
+    /// Asks those whose turn it is. It changes only where one of them has ended: to look for all takes milliseconds.
     fn ask_to_end(&mut self) {
-        let id = self.id.filter(|_| self.has_group());
-        if let Some(group) = id.and_then(|id| Pid::from_raw(id.pid.cast_signed())) {
-            let _ = kill_process_group(group, Signal::TERM);
+        let Some(guardian) = self.guardian.as_ref().map(Guardian::pid) else {
+            return;
+        };
+        if !self.alive.is_empty() && self.alive.iter().all(|id| id.is_alive()) {
+            return;
         }
+        // It adopts what others have left.
+        let running = Running::below(guardian);
+        for id in self.ending.next(&running, guardian) {
+            id.signal(Signal::TERM);
+        }
+        self.alive = running.into_iter().map(|it| it.id).collect();
     }
 
     /// What became of it, and why it failed, where it did; all that is left of it is killed.
@@ -183,17 +177,20 @@ impl Process {
         let status = self.status.take();
         self.kill();
         let output = self.output();
-        let failed = status.as_ref().filter(|_| has_failed);
-        let problem = failed.map(|status| self.failure(status, &output));
         let told = if self.told { "told to end: " } else { "" };
+        let said = match has_failed {
+            true => format!(": {}", last_lines(&output)),
+            false => String::new(),
+        };
         let left = match has_left {
             true => "; what it had started did not end and was killed",
             false => "",
         };
         let status = status.map_or_else(
             || "killed: it did not end when it was told to".to_owned(),
-            |status| format!("{told}{status}{left}"),
+            |status| format!("{told}{status}{said}{left}"),
         );
+        let problem = has_failed.then(|| self.failure(&status));
         let end = ProgramEnd {
             load: self.program.load,
             command: self.program.shown.clone(),
@@ -204,26 +201,13 @@ impl Process {
         (end, problem)
     }
 
-    fn failure(&self, status: &str, output: &str) -> Problem {
-        let lines = output.lines().rev().filter(|line| !line.trim().is_empty());
-        let shortened = |line: &str| line.chars().take(TOLD_LETTERS).collect::<String>();
-        let mut lines: Vec<String> = lines.take(TOLD_LINES).map(shortened).collect();
-        lines.reverse();
+    fn failure(&self, status: &str) -> Problem {
         let name = self.program.words.first().map_or("", String::as_str);
         let help = format!(
             "see what it printed ({} in the run folder), and try its command line by itself",
             self.program.log
         );
-        let said = if lines.is_empty() {
-            "it printed nothing".to_owned()
-        } else {
-            lines.join(" | ")
-        };
-        Problem::new(
-            format!("the load's program {name} failed"),
-            format!("{status}: {said}"),
-            help,
-        )
+        Problem::new(format!("the load's program {name} failed"), status, help)
     }
 
     /// Kills all that is left of it, and removes its directory.
@@ -246,6 +230,18 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// The last of what was printed, in a line.
+fn last_lines(output: &str) -> String {
+    let lines = output.lines().rev().filter(|line| !line.trim().is_empty());
+    let shortened = |line: &str| line.chars().take(TOLD_LETTERS).collect::<String>();
+    let mut lines: Vec<String> = lines.take(TOLD_LINES).map(shortened).collect();
+    lines.reverse();
+    match lines.is_empty() {
+        true => "it printed nothing".to_owned(),
+        false => lines.join(" | "),
     }
 }
 
