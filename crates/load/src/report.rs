@@ -160,7 +160,7 @@ pub struct Outcome {
     pub unconfirmed: u64,
     /// What was due in the run and had no answer when it ended; `None` where all had.
     pub censored: Option<Box<Censored>>,
-    /// Stopped through [`crate::Control`].
+    /// Stopped through [`crate::Control`] before the load had ended: one that is stopped in its drain is whole.
     pub interrupted: bool,
     /// What ended the run before its time. What was counted until then stands above.
     pub error: Option<Error>,

@@ -70,6 +70,8 @@ pub(super) struct Coordinator<'a, C: Connection, E: Environment> {
     spin: bool,
     ready: usize,
     finished: usize,
+    /// Somebody has stopped the load before it ended.
+    is_stopped: bool,
     error: Option<Error>,
     /// What was due and has no answer, with the time it had waited at the end.
     censored: Option<Censored>,
@@ -143,6 +145,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             spin,
             ready: 0,
             finished: 0,
+            is_stopped: false,
             error: None,
             censored: None,
             caught_up: None,
@@ -289,9 +292,11 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             let ended = has_come && self.shared.all_is_sent();
             let counted = self.shared.counts_reached(self.anybody_counts)
                 && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
-            let stopped = self.control.is_stopping() || self.together.ended().is_some();
+            let is_stopping = self.control.is_stopping();
+            let stopped = is_stopping || self.together.ended().is_some();
             let ends = stopped || ended || self.error.is_some() || counted;
             if ends && boundaries.drain_at > self.environment.now() + LEAD_TIME {
+                self.is_stopped |= is_stopping && !ended && !counted;
                 self.shared
                     .drain_at((self.environment.now() + LEAD_TIME).max(start));
                 self.wake();
@@ -431,7 +436,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             measured: self.merger.measured(),
             unconfirmed: self.shared.totals().open,
             censored: self.censored.take().map(Box::new),
-            interrupted: self.control.is_stopping(),
+            interrupted: self.is_stopped,
             error: self.error.take(),
             ledger: self
                 .collector

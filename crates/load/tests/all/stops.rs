@@ -206,10 +206,9 @@ fn hung(phase: Phase, later: Duration) -> (Outcome, Vec<RunEvent>, Duration) {
         run(&plan, control, act)
     });
     let outcome = outcome.expect("the load began");
-    assert!(
-        outcome.interrupted && outcome.error.is_none(),
-        "{outcome:?}"
-    );
+    // The load of one that is stopped in its drain had ended by itself.
+    assert_eq!(outcome.interrupted, phase != Phase::Drain, "{outcome:?}");
+    assert!(outcome.error.is_none(), "{outcome:?}");
     assert!(took > later);
     (outcome, events, stopped.elapsed())
 }
