@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
-import type { LedgerSummary } from '../src/core/view';
-import { account } from '../src/sections/figures';
+import type { LedgerSummary, RunView } from '../src/core/view';
+import { account, windowHint } from '../src/sections/figures';
 
 vi.mock('../src/sections/tile', () => ({ tile: (...cells: string[]) => cells.join(' | ') }));
 
@@ -28,4 +28,15 @@ test('an account tells what was lost and duplicated, and of the rest what there 
     'reordered | 3 | deliveries | of 1,200, about | older than one before it',
     'corrupt | 5 | deliveries | of 1,200, about | not the content that was sent',
   ]);
+});
+
+/** Rates over 7 s stood under a measured phase of 14 ms. */
+test('rates of a load that ended by itself are over the times that the hint names', () => {
+  const figures = { measured_s: 0.014, sent: { total: 500 }, received: { total: 500 } };
+  const hint = (lasted: object | null): string =>
+    windowHint({ figures: { ...figures, lasted } } as unknown as RunView, null);
+  expect(hint({ sent_s: 0.014, completed_s: 0, received_s: 7.2 })).toBe(
+    'the load ended by itself: sent in 0.014 s, received in 7.2 s, and rates are over these times; CPU is of the measured phase, 0.014 s',
+  );
+  expect(hint(null)).toContain('measured phase, 0 s');
 });

@@ -70,7 +70,7 @@ describe('events', () => {
 
   test('the line about the profile says how much there was of it in the window', () => {
     const run = {
-      figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: 0 },
+      figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: [] },
       warnings: [],
       profiles: [],
       sampling_off: [],

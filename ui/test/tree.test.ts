@@ -219,7 +219,7 @@ test('the table sorts by any column, ties by name', () => {
 
 describe('the line about the profile', () => {
   const run = {
-    figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: 0 },
+    figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: [] },
     profiles: [],
     sampling_off: [
       { start: 20, end: 21 },

@@ -135,6 +135,14 @@ pub struct Ended {
     pub unsent: u64,
     /// What became of every message, where that is known.
     pub ledger: Option<LedgerSummary>,
+    /// Deliveries that did not come and that no broker has confirmed, and of how many messages, where that is known.
+    pub not_received: Option<(u64, Option<u64>)>,
+    /// Length of the drain, seconds.
+    pub drained_s: f64,
+    /// Of a load that ended by itself: seconds from the beginning of the measured phase until the last message had come, …
+    pub received_s: f64,
+    /// … and until the last was confirmed; 0 where none was, and of other loads.
+    pub completed_s: f64,
     /// Silences and stops, in the order of time.
     pub stalls: Vec<Stall>,
     /// Who waited for a core, second by second, where the machine was full.

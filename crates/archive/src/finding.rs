@@ -135,6 +135,15 @@ findings! {
         /// Not delivered.
         outstanding: u64,
     },
+    /// Messages that the broker never confirmed had not come by the end of the drain, or fewer came than must.
+    MessagesNotReceived {
+        /// Deliveries that did not come; without a ledger the fewest that can be.
+        missing: u64,
+        /// Messages that were sent, where a ledger knows each of them.
+        sent: Option<u64>,
+        /// Length of the drain, seconds.
+        drained_s: f64,
+    },
     /// Messages were refused, returned or not acknowledged.
     MessagesNotAccepted {
         /// Messages that were sent.
@@ -165,6 +174,13 @@ findings! {
     Interrupted {
         /// Measured seconds.
         seconds: f64,
+    },
+    /// Programs that were the load ended by themselves, before the measured phase was over.
+    LoadEnded {
+        /// Measured seconds.
+        seconds: f64,
+        /// Seconds that were to be measured.
+        planned_s: f64,
     },
     /// Part of the archive could not be written.
     ArchiveIncomplete {

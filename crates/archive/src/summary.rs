@@ -39,20 +39,15 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted: Option<Lasted>,
     /// What the schedules requested; `None` where somebody is unthrottled or waits for answers.
-    #[serde(default)]
     pub requested: Option<RequestedSummary>,
     /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
     /// latencies have coordinated omission by construction.
-    #[serde(default)]
     pub closed_loop: bool,
     /// What became of every message, warm-up and drain included; `None` where no ledger was kept.
-    #[serde(default)]
     pub ledger: Option<LedgerSummary>,
     /// What was done to the broker, and how long it took to come back.
-    #[serde(default)]
     pub faults: Vec<FaultOutcome>,
     /// Times in which the broker, the generator or the machine stood still, in the order of time.
-    #[serde(default)]
     pub stalls: Vec<Stall>,
     /// What the run had to reach, and whether it did; absent where nothing was required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,7 +59,6 @@ pub struct RunSummary {
     #[serde(default)]
     pub cpu_us_per_message: PerMessage,
     /// CPU time of the measured phase per second of it, in cores; the profiler's own included.
-    #[serde(default)]
     pub cpu_cores: PerMessage,
     /// Peak resident memory of the measured phase.
     pub rss_mb: Rss,
@@ -92,7 +86,6 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceSummary>,
     /// Who limited the run; `None` where there was no load.
-    #[serde(default)]
     pub verdict: Option<Verdict>,
     /// What ended the run, where it failed; absent where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,7 +140,7 @@ impl RunSummary {
         self.scenarios().filter(|(_, of)| of.unit != CALLS)
     }
 
-    /// Whether the run had a load of messages, whatever came of it. An earlier version wrote latencies of messages for every run.
+    /// Whether the run had a load of messages, whatever came of it.
     #[must_use]
     pub fn has_message_load(&self) -> bool {
         self.has_messages() || self.latency.iter().next().is_some()
@@ -162,6 +155,7 @@ impl RunSummary {
 
 /// A program that loaded the broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ProgramSummary {
     /// Its command line, without secrets.
     pub command: String,
@@ -191,23 +185,19 @@ pub struct ScrapedPage {
     pub response: LatencySummary,
     /// Bytes that arrived for all requests, compressed where the server compresses.
     pub received_bytes: u64,
-    /// Those of a page, the median; 0 where an earlier version wrote none.
-    #[serde(default)]
+    /// Those of a page, the median.
     pub arrived_bytes: u64,
     /// Bytes of a page, not compressed: the median of those that were due in the measured phase.
     pub page_bytes: u64,
-    /// Those of the largest; 0 where an earlier version wrote none.
-    #[serde(default)]
+    /// Those of the largest.
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub page_bytes_max: u64,
     /// Series of a page: the median.
     pub series: u64,
-    /// Those of the page with the most; 0 where an earlier version wrote none.
-    #[serde(default)]
+    /// Those of the page with the most.
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub series_max: u64,
     /// The broker of the run serves it, and no other page that is scraped.
-    #[serde(default)]
     pub is_of_broker: bool,
     /// The program of the process that serves it, where that is on this machine and none of the broker's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,7 +227,6 @@ pub struct ScenarioSummary {
     /// What was loaded: `connections`, `channels` or `queues`.
     pub kind: String,
     /// What its operations are called.
-    #[serde(default = "cycles")]
     pub unit: String,
     /// Operations that ended in order inside the measured phase, per second of its measured length.
     pub rate: f64,
@@ -261,10 +250,6 @@ pub struct ScenarioSummary {
     /// How long operations took, and each step of them.
     #[serde(rename = "steps")]
     pub latency: Summaries,
-}
-
-fn cycles() -> String {
-    "cycles".to_owned()
 }
 
 impl ScenarioSummary {
@@ -315,7 +300,6 @@ pub struct FaultOutcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// What the embedded broker says it hit: messages, confirms, logins or connections.
-    #[serde(default)]
     pub count: Option<u64>,
     /// The broker went on, or was ready again.
     pub back_s: Option<f64>,
@@ -354,6 +338,7 @@ pub struct Throughput {
 /// Seconds from the beginning of the measured phase to the last message that was sent, acknowledged and received; 0
 /// where none was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Lasted {
     /// To the last that was sent.
     pub sent_s: f64,
@@ -424,8 +409,11 @@ pub struct Rss {
 pub struct NodeSummary {
     /// Its number, from 0 on.
     pub node: u32,
-    /// CPU time per second, in cores. What a node used before it was killed counts.
+    /// CPU time per second that it ran, in cores.
     pub cpu_cores: f64,
+    /// How many seconds of the measured phase it ran, where it was away for a part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_s: Option<f64>,
     /// Peak resident memory in MB (10^6 bytes).
     pub rss_mb: f64,
 }

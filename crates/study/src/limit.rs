@@ -223,10 +223,16 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
 
 /// What any load at the broker's limit brings.
 pub(crate) const fn is_of_limit(code: WarningCode) -> bool {
-    use WarningCode::{ConnectionBlocked, GeneratorLate, MessagesOutstanding, RateNotAchieved};
+    use WarningCode::{
+        ConnectionBlocked, GeneratorLate, MessagesNotReceived, MessagesOutstanding, RateNotAchieved,
+    };
     matches!(
         code,
-        RateNotAchieved | GeneratorLate | MessagesOutstanding | ConnectionBlocked
+        RateNotAchieved
+            | GeneratorLate
+            | MessagesOutstanding
+            | MessagesNotReceived
+            | ConnectionBlocked
     )
 }
 

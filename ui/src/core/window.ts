@@ -90,6 +90,7 @@ export function figuresOf(page: Page, window: readonly [number, number]): Figure
     ledger: null,
     late_share: null,
     measured_s: length,
+    lasted: null,
     latency,
     cpu_us_per_message: { broker: each(series.broker_cores), client: each(series.client_cores) },
     cpu_cores: { broker: cores(series.broker_cores), client: cores(series.client_cores) },

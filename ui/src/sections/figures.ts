@@ -14,9 +14,10 @@ import {
   seconds,
   significant,
   supports,
+  visible,
 } from '../core/format';
 import type { Store } from '../core/state';
-import type { LatencySummary, LedgerSummary, Metric, RunView } from '../core/view';
+import type { LatencySummary, LedgerSummary, Metric, ProgramSummary, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { nodeTable } from './nodes';
 import { percentileCell } from './percentile-cell';
@@ -169,6 +170,7 @@ export function figures(page: Page, store: Store): View {
       latencies(run, window !== null),
       window ? null : scrapeTable(run),
       window ? null : nodeTable(run),
+      run.figures.programs.map(program),
     );
   };
   store.listen((_, changed) => {
@@ -177,13 +179,30 @@ export function figures(page: Page, store: Store): View {
   return { element, draw };
 }
 
+/** What a program that was the load printed, where its own figures are, and how it ended. */
+function program({ command, status, log }: ProgramSummary): HTMLElement {
+  const file = h('a', { href: encodeURIComponent(log) }, log);
+  const words = h('code', {}, visible(command));
+  const ended = ` printed, its own figures among it (${visible(status)})`;
+  return h('p', { class: 'hint' }, file, ': what ', words, ended);
+}
+
 /** What figures are of. */
 export function windowHint(run: RunView, window: readonly [number, number] | null): string {
   const round = (t: number): number => Math.round(t * 100) / 100;
   if (window)
     return `window ${round(window[0])} s to ${round(window[1])} s: what happened in it, in whole intervals; the fate of each message is known of the whole run only`;
-  const { measured_s: length, sent, received } = run.figures;
+  const { measured_s: length, lasted, sent, received } = run.figures;
   if (length === 0) return '';
+  if (lasted) {
+    const ends = [
+      ['sent', lasted.sent_s],
+      ['confirmed', lasted.completed_s],
+      ['received', lasted.received_s],
+    ] as const;
+    const all = ends.filter(([, s]) => s > 0).map(([what, s]) => `${what} in ${seconds(s)}`);
+    return `the load ended by itself: ${all.join(', ')}, and rates are over these times; CPU is of the measured phase, ${seconds(length)}`;
+  }
   const totals =
     sent.total + received.total > 0
       ? '; numbers of messages and what became of them are of the whole run, with warm-up and drain'

@@ -21,7 +21,7 @@ mod wait;
 
 use std::ffi::OsString;
 
-use archive::{Labels, RunRecord, RunState};
+use archive::{Finding, Labels, RunRecord, RunState};
 use load::StopCondition;
 use measure::{Counters, Interval, Metric, Nanos, Phase, counted};
 use report::console;
@@ -217,7 +217,7 @@ fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos
     }
     let drained = drained(record);
     let latencies = of.latencies.histogram(Metric::END_TO_END);
-    let rest = match is_cut_off(resolved, drained) && not_received(resolved, record).is_some() {
+    let rest = match is_cut_off(resolved, drained) && not_received(record).is_some() {
         true => drained,
         false => Nanos(latencies.max()).min(drained),
     };
@@ -240,30 +240,25 @@ fn is_cut_off(resolved: &ResolvedRun, drained: Nanos) -> bool {
 }
 
 /// Deliveries that had not come at the end, and how many there should be, where that is known; `None` where none is missing,
-/// consumers count for themselves, or nobody knows. Without a ledger it is the fewest that can be.
-fn not_received(resolved: &ResolvedRun, record: &RunRecord) -> Option<(u64, Option<u64>)> {
-    let loads = &resolved.experiment.load;
-    let is_counted = loads.iter().any(|it| it.consumers.message_count > Some(0));
-    let summary = record.summary.as_ref().filter(|_| !is_counted)?;
-    let missing = match (&summary.ledger, &summary.verdict) {
-        (Some(it), _) => (
+/// or nobody knows. Without a ledger it is the fewest that can be.
+fn not_received(record: &RunRecord) -> Option<(u64, Option<u64>)> {
+    let summary = record.summary.as_ref()?;
+    let missing = match &summary.ledger {
+        Some(it) => (
             it.lost + it.outstanding + it.unconfirmed_missing,
             Some(it.sent),
         ),
-        (None, Some(verdict)) => {
-            let sent_rate = Some(verdict.facts.sent_rate).filter(|it| *it > 0.0);
-            let each = verdict.facts.expected_rate? / sent_rate?;
-            let fewest = (each * summary.sent.total as f64).round() as u64;
-            (fewest.saturating_sub(summary.received.total), None)
-        }
-        (None, None) => return None,
+        None => summary.warnings.iter().find_map(|it| match it.finding {
+            Finding::MessagesNotReceived { missing, sent, .. } => Some((missing, sent)),
+            _ => None,
+        })?,
     };
     Some(missing).filter(|it| it.0 > 0)
 }
 
 /// That not all was received, how long it was awaited, and what waits longer.
 fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Option<String> {
-    let (missing, all) = not_received(resolved, record)?;
+    let (missing, all) = not_received(record)?;
     let missing = match all {
         Some(all) => format!("{missing} of {}", counted(all, "message")),
         None => format!("at least {}", counted(missing, "message")),
@@ -355,7 +350,11 @@ fn remarks(record: &RunRecord) {
         return;
     };
     let style = output::style_aside();
-    let mut text = console::remarks(summary, style);
+    let mut told = summary.clone();
+    // It has a line of its own, with the options that wait longer.
+    let is_told = |it: &Finding| matches!(it, Finding::MessagesNotReceived { .. });
+    told.warnings.retain(|it| !is_told(&it.finding));
+    let mut text = console::remarks(&told, style);
     if let Some(ledger) = &summary.ledger
         && ledger.lost + ledger.outstanding + ledger.corrupt > 0
     {
@@ -369,7 +368,7 @@ fn remarks(record: &RunRecord) {
 
 #[cfg(test)]
 mod tests {
-    use archive::{PhaseSpan, RunSummary, Throughput, Verdict};
+    use archive::{PhaseSpan, RunSummary, Throughput, Tier, Warning};
     use measure::ledger::LedgerSummary;
 
     use super::*;
@@ -387,8 +386,12 @@ mod tests {
             total,
             rate: total as f64,
         };
-        let mut verdict = Verdict::default();
-        (verdict.facts.expected_rate, verdict.facts.sent_rate) = (Some(1_000.0), 500.0);
+        // Two queues have each message.
+        let without_ledger = Finding::MessagesNotReceived {
+            missing: 1_000 - received,
+            sent: None,
+            drained_s: drained,
+        };
         RunRecord {
             state: RunState::Complete,
             phases: vec![
@@ -398,7 +401,7 @@ mod tests {
             summary: Some(RunSummary {
                 sent: all(500),
                 received: all(received),
-                verdict: Some(verdict),
+                warnings: vec![Warning::new(Tier::Caution, without_ledger)],
                 ledger,
                 ..RunSummary::default()
             }),
@@ -457,8 +460,6 @@ mod tests {
         for (line, received, ledger) in [
             ("-u q -C 500", 500, Some(ledger(0, 0))),
             ("-u a,b -C 500", 1_000, None),
-            // Those who count receive no more than that.
-            ("-u q -C 500 -D 100", 100, None),
         ] {
             let (_, told) = averages(line, &record(received, 4.0, ledger));
             assert_eq!(told, "", "{line}");

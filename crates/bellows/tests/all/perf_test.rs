@@ -220,11 +220,16 @@ fn averages_of_counted_messages_last_until_they_were_worked_on() {
 fn what_consumers_do_not_have_at_the_end_is_told() {
     let broker_dir = folder();
     let broker = Broker::start(broker_dir.path());
-    for (line, told) in [
-        ("-u one -C 50", " of 50 messages in the "),
-        ("-u two -C 50 -c 100", " of 50 messages in the "),
-        ("-u a,b -C 50", "not received: at least "),
-        ("-u three -C 50 -D 50", ""),
+    let (received, outstanding) = ("messages_not_received", "messages_outstanding");
+    for (line, told, code) in [
+        ("-u one -C 50", " of 50 messages in the ", received),
+        (
+            "-u two -C 50 -c 100",
+            " of 50 messages in the ",
+            outstanding,
+        ),
+        ("-u a,b -C 50", "not received: at least ", received),
+        ("-u three -C 50 -D 50", "", ""),
     ] {
         let dir = folder();
         let line = format!("-x 1 -y 1 -L 100000 -ad true -st 0 {line}");
@@ -236,6 +241,21 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
         }
         let is_told = ended.stderr.contains("not received: ");
         assert_eq!(is_told, !told.is_empty(), "{ended:#?}");
+        // The record and the report say it, too, and the terminal once.
+        let json = fs::read_to_string(common::only_run(dir.path()).join("run.json"));
+        let json: serde_json::Value = serde_json::from_str(&json.expect("json")).expect("json");
+        let warnings = json["summary"]["warnings"].as_array().expect("a list");
+        let mut codes = warnings.iter().filter_map(|it| it["code"].as_str());
+        let is_code = |it: &str| it == received || it == outstanding;
+        assert_eq!(
+            codes.find(|it| is_code(it)).unwrap_or_default(),
+            code,
+            "{json:#}"
+        );
+        assert!(
+            !ended.stderr.contains("not received by the end"),
+            "{ended:#?}"
+        );
     }
 }
 

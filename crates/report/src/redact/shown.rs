@@ -42,10 +42,11 @@ const METRICS: [(&str, &str); 3] = [
 ];
 
 /// Fields whose texts are sentences of bellows that end with what a system, a library or a broker said.
-const SAID: [(&str, &str); 10] = [
+const SAID: [(&str, &str); 11] = [
     ("Event", "label"),
     ("FailureCount", "reason"),
     ("LeftOut", "why"),
+    ("ProgramSummary", "status"),
     ("TrialView", "why"),
     ("RunView", "notes"),
     ("LimitView", "notes"),

@@ -52,8 +52,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
             "cannot tell whether anything changed: one run of a side says nothing of how far runs differ"
                 .to_owned()
         }
-        // That some are the same within the margins is no more than too few runs can say.
-        ([], open) if open == of.figures.len() || !too_few(of).is_empty() => {
+        ([], open) if open == of.figures.len() => {
             format!("cannot tell whether anything changed{}{}", why_open(of), invalid_runs(of))
         }
         ([], open) => format!(
@@ -210,6 +209,33 @@ pub(crate) fn too_few(of: &Comparison) -> String {
     }
 }
 
+/// What so few pairs, or runs, have in place of a proof.
+fn few(of: &Comparison, shown: ShownColumns) -> Option<String> {
+    let holds = match shown.interval {
+        true => "each interval holds 0, and ",
+        false => "",
+    };
+    (!too_few(of).is_empty()).then(|| {
+        format!(
+            "Fewer than {LEAST_PAIRS} {} prove neither a change nor that there is none, whatever they show: {holds}no p is told.",
+            units(of)
+        )
+    })
+}
+
+/// Why an interval ends at 0; `None` where none does that could have left it out.
+fn drawn_out(of: &Comparison) -> Option<String> {
+    let is_drawn_out = |it: &ComparedFigure| {
+        let (low, high) = it.interval;
+        it.is_tested() && it.corrected_p.is_some() && low < high && (low == 0.0 || high == 0.0)
+    };
+    of.figures.iter().any(is_drawn_out).then(|| {
+        "An interval that ends at 0 % was drawn out to it: an exact test, which assumes no distribution, does not prove the change, and \
+         its p stands there."
+            .to_owned()
+    })
+}
+
 /// Whether a side has one run alone.
 fn is_alone(of: &Comparison) -> bool {
     of.figures.iter().any(|it| it.within_one_run.is_some())
@@ -358,7 +384,7 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
                 level(of.margin)
             ),
             None if of.is_tested() && of.a.len().min(of.b.len()) < LEAST_PAIRS => {
-                "cannot tell: too few runs".to_owned()
+                format!("cannot tell: under {LEAST_PAIRS} runs")
             }
             None => "cannot tell".to_owned(),
         },
@@ -424,6 +450,8 @@ pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
         notes.extend(shown.shows_from.then(|| format!(
             "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
         )));
+        notes.extend(few(of, shown));
+        notes.extend(drawn_out(of).filter(|_| shown.interval));
     }
     if of.figures.iter().any(|it| it.decision == Decision::Same) {
         notes.push(same(of));

@@ -103,6 +103,22 @@ impl<'a> Said<'a> {
         said + &self.could_have_made(who).unwrap_or_default()
     }
 
+    /// What was too short; of a load that ended by itself the sending, whatever was received later.
+    fn too_short(&self) -> String {
+        let e = self.e;
+        let (ended, until) = match e.ended.received_s > 0.0 {
+            true => ("received", e.ended.received_s),
+            false => ("confirmed", e.ended.completed_s),
+        };
+        match until > e.seconds {
+            true => format!(
+                "all was sent in {:.2} s, too short to tell, and the last of it {ended} after {until:.2} s",
+                e.seconds
+            ),
+            false => format!("only {:.2} s were measured, too short to tell", e.seconds),
+        }
+    }
+
     /// How many operations failed, although as many were begun as was requested.
     fn failed(&self) -> String {
         let own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
@@ -143,7 +159,7 @@ impl<'a> Said<'a> {
                     counted(failed, self.items.trim_end_matches('s'))
                 )
             }
-            Cause::TooShort => format!("only {:.2} s were measured, too short to tell", e.seconds),
+            Cause::TooShort => self.too_short(),
             Cause::NoLoad => "bellows sent and received no message".to_owned(),
             Cause::RateMet { late } => self.rate_met(*late),
             Cause::ConsumersSlow => format!(

@@ -210,6 +210,23 @@ fn each_cause_has_its_sentence() {
     }
 }
 
+/// Rates over 7 s stood beside "only 0.02 s were measured".
+#[test]
+fn of_a_load_that_ended_by_itself_the_sending_was_short() {
+    let mut facts = Facts {
+        seconds: 0.02,
+        ..facts()
+    };
+    facts.ended.received_s = 7.2;
+    let sentence = said(Cause::TooShort, Undecided, facts);
+    assert!(
+        sentence.contains(
+            "all was sent in 0.02 s, too short to tell, and the last of it received after 7.20 s"
+        ),
+        "{sentence}"
+    );
+}
+
 #[test]
 fn an_affinity_is_to_be_lifted_only_where_one_is_set() {
     let facts = Facts {

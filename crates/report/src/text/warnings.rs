@@ -225,6 +225,13 @@ fn told(w: &Warning) -> (String, &'static str) {
             ),
             "",
         ),
+        Finding::LoadEnded { seconds, planned_s } => (
+            format!(
+                "the load ended by itself after {seconds:.1} of {planned_s:.1} measured seconds: what is printed is right for \
+                 them"
+            ),
+            "",
+        ),
         Finding::TooFewSamples { latencies } => (
             format!(
                 "too few samples for {}: a percentile needs 10 samples beyond it, those values are single events",
@@ -258,6 +265,25 @@ fn told(w: &Warning) -> (String, &'static str) {
                  in no end-to-end latency, and would be among the longest",
                 counted(*sent, "message"),
                 count(*outstanding)
+            ),
+            "allow a longer phases.drain, or let consumers keep up",
+        ),
+        Finding::MessagesNotReceived {
+            missing,
+            sent,
+            drained_s,
+        } => (
+            format!(
+                "{} not received by the end of the drain ({drained_s:.1} s){}: no end-to-end latency holds them, and theirs \
+                 would be among the longest",
+                match sent {
+                    Some(sent) => format!("of {}, {}", counted(*sent, "message"), count(*missing)),
+                    None => format!("at least {}", counted(*missing, "message")),
+                },
+                match sent {
+                    Some(_) => ", and without confirms nobody knows whether the broker has them",
+                    None => "",
+                }
             ),
             "allow a longer phases.drain, or let consumers keep up",
         ),

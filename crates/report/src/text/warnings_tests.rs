@@ -239,6 +239,29 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     }
     let told = lost(1, 1, 0, 0);
     assert!(told.starts_with("of 1 message, 1 confirmed"), "{told}");
+    let not_received = |missing, sent| {
+        let drained_s = 4.0;
+        note(Finding::MessagesNotReceived {
+            missing,
+            sent,
+            drained_s,
+        })
+    };
+    let told = not_received(300, Some(500));
+    let known =
+        "of 500 messages, 300 not received by the end of the drain (4.0 s), and without confirms";
+    assert!(told.starts_with(known), "{told}");
+    let told = not_received(800, None);
+    let known = "at least 800 messages not received by the end of the drain (4.0 s): no end-to-end";
+    assert!(told.starts_with(known), "{told}");
+    let ended = note(Finding::LoadEnded {
+        seconds: 20.0,
+        planned_s: 60.0,
+    });
+    assert!(
+        ended.contains("after 20.0 of 60.0 measured seconds"),
+        "{ended}"
+    );
     let interrupted = note(Finding::Interrupted { seconds: 3.0 });
     assert!(
         interrupted.ends_with("shorter than planned"),

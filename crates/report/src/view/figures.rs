@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    BrokerSummary, NodeSummary, PerMessage, RequestedSummary, Rss, RunReader, RunSummary,
-    ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
+    BrokerSummary, Lasted, NodeSummary, PerMessage, ProgramSummary, RequestedSummary, Rss,
+    RunReader, RunSummary, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Counts, Metric, Phase, Summaries};
@@ -42,6 +42,8 @@ pub struct Figures {
     pub late_share: Option<f64>,
     /// Measured length of the measured phase, seconds.
     pub measured_s: f64,
+    /// Over which times the rates are, of a load that ended by itself; else `null`.
+    pub lasted: Option<Lasted>,
     /// Latencies of messages.
     pub latency: Summaries,
     /// CPU time per message, microseconds.
@@ -54,8 +56,8 @@ pub struct Figures {
     pub nodes: Vec<NodeSummary>,
     /// What became of the operations of scenarios other than messages, by their names.
     pub scenarios: BTreeMap<String, ScenarioSummary>,
-    /// Other programs that loaded the broker.
-    pub programs: usize,
+    /// Other programs that loaded the broker: what they printed has the figures of their load.
+    pub programs: Vec<ProgramSummary>,
     /// What pages of metrics cost that were requested beside the load.
     pub scrapes: Vec<ScrapedPage>,
 }
@@ -81,6 +83,7 @@ impl Figures {
             ledger: summary.ledger,
             late_share: requested_rate.and_then(|_| ratio(c.late as f64, c.sent as f64)),
             measured_s: short(measured.seconds),
+            lasted: summary.lasted,
             latency: Metric::MESSAGES
                 .into_iter()
                 .map(|metric| (metric, summary.latency.get(metric).clone()))
@@ -92,7 +95,7 @@ impl Figures {
             scenarios: scenarios
                 .map(|(name, of)| (name.to_owned(), of.clone()))
                 .collect(),
-            programs: summary.programs.len(),
+            programs: summary.programs.clone(),
             scrapes: summary.scrapes.clone(),
         }
     }
@@ -101,15 +104,10 @@ impl Figures {
 /// The summary of a run: its own, or what its intervals add up to where it was cut off before it could
 /// write one.
 pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
-    let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
     if let Some(summary) = &run.record.summary {
-        let mut summary = summary.clone();
-        if summary.cpu_cores == PerMessage::default() {
-            // An earlier version wrote none.
-            summary.cpu_cores = measured.cpu_cores();
-        }
-        return summary;
+        return summary.clone();
     }
+    let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
     let all = Sum::of(&run.points, |_| true);
     let mut summary = measured.summary(&all, found.measured.messages());
     let experiment = &run.record.experiment;
@@ -202,13 +200,6 @@ impl Sum {
         sum
     }
 
-    fn cpu_cores(&self) -> PerMessage {
-        PerMessage {
-            broker: ratio(self.broker.0, self.broker.1),
-            client: ratio(self.client.0, self.client.1),
-        }
-    }
-
     fn summary(&self, all: &Self, latency: Summaries) -> RunSummary {
         let c = &self.counters;
         let throughput = |total: u64, count: u64| Throughput {
@@ -232,7 +223,10 @@ impl Sum {
                 broker: ratio(self.broker.0 * 1e6, messages).filter(|v| *v > 0.0),
                 client: ratio(self.client.0 * 1e6, messages).filter(|v| *v > 0.0),
             },
-            cpu_cores: self.cpu_cores(),
+            cpu_cores: PerMessage {
+                broker: ratio(self.broker.0, self.broker.1),
+                client: ratio(self.client.0, self.client.1),
+            },
             rss_mb: Rss {
                 broker: megabytes(self.broker_rss),
                 client: megabytes(self.client_rss),

@@ -239,6 +239,13 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
     if let Some(ledger) = &ended.ledger {
         all.extend(of_ledger(ledger));
     }
+    if let Some((missing, sent)) = ended.not_received {
+        all.push(caution(Finding::MessagesNotReceived {
+            missing,
+            sent,
+            drained_s: ended.drained_s,
+        }));
+    }
     all.extend(of_connections(e));
     if ended.unanswered + ended.unsent > 0 {
         all.push(caution(Finding::MessagesUnanswered {

@@ -11,6 +11,9 @@ pub(crate) struct Planned {
     pub(crate) in_flight_limit: Option<u64>,
     /// Deliveries that each message should lead to at least; `None` where only one side is here.
     pub(crate) deliveries_each: Option<f64>,
+    /// Deliveries that each message must lead to by the end; `None` where some consumers take a number of them, or begin
+    /// after the messages that topics do not keep.
+    pub(crate) deliveries_due: Option<f64>,
     /// Messages that producers are to send, and no more, all together; `None` where some of them do not end so.
     pub(crate) messages: Option<u64>,
     pub(crate) closed_loop: bool,
@@ -30,6 +33,7 @@ impl Planned {
             None => planned,
             Some(plan) => Self {
                 deliveries_each: deliveries_each(plan),
+                deliveries_due: deliveries_each(plan).filter(|_| plan.groups.iter().all(takes_all)),
                 messages: messages(plan),
                 slow_consumers: plan
                     .groups
@@ -72,6 +76,16 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
     let producing = plan.groups.iter().filter(|it| it.producer_count() > 0);
     let all: Option<Vec<f64>> = producing.map(deliveries).collect();
     all.and_then(|all| all.into_iter().fold(None, fewest))
+}
+
+/// Whether the group's consumers take all that its destinations get.
+fn takes_all(group: &load::Group) -> bool {
+    let consumers = &group.consumers;
+    let begins_late = !consumers.start_after.is_zero() || !consumers.apart.is_zero();
+    let keeps = |it: &load::Destination| it.kind != DestinationKind::Topic;
+    let is_kept = group.destinations.iter().all(keeps);
+    let has_each = group.consumer_count() >= group.destinations.len() || is_kept;
+    consumers.message_count.is_none_or(|it| it == 0) && has_each && (is_kept || !begins_late)
 }
 
 fn takes_its_time(consumers: &load::Consumers) -> bool {

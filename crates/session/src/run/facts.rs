@@ -118,6 +118,10 @@ impl Recording<'_> {
             unanswered: censored.map_or(0, |censored| censored.unanswered),
             unsent: censored.map_or(0, |censored| censored.unsent),
             ledger: outcome.ledger,
+            not_received: not_received(outcome, self.context.planned.deliveries_due),
+            drained_s: drained(outcome).as_secs_f64(),
+            received_s: 0.0,
+            completed_s: 0.0,
             stalls: self.stalls(outcome),
             run_queue_waits: self.contention.waits(self.context.origin),
             behind: lacking(&self.seconds, &faults, |of| of.requested, |of| of.begun),
@@ -255,6 +259,36 @@ impl Recording<'_> {
     }
 }
 
+/// How long messages in flight were awaited.
+fn drained(outcome: &load::Outcome) -> Nanos {
+    let mut spans = outcome.phases.iter();
+    let drain = spans.find(|span| span.phase == Phase::Drain);
+    drain.map_or(Nanos::ZERO, |span| span.end.since(span.start))
+}
+
+/// Deliveries that did not come and that nothing else tells, and of how many messages where a ledger knows that; without
+/// one the fewest, by those that are `due` for each message. What the broker was asked to confirm is told as lost,
+/// outstanding, refused or not confirmed.
+fn not_received(outcome: &load::Outcome, due: Option<f64>) -> Option<(u64, Option<u64>)> {
+    let totals = &outcome.totals;
+    let missing = match &outcome.ledger {
+        Some(ledger) => {
+            let confirms = totals.completed + totals.nacked + outcome.unconfirmed;
+            let missing = (confirms == 0).then_some(ledger.unconfirmed_missing);
+            (missing?, Some(ledger.sent))
+        }
+        None => {
+            let refused = totals.nacked + totals.returned + outcome.unconfirmed;
+            let expected = due? * totals.sent.saturating_sub(refused) as f64;
+            (
+                (expected.round() as u64).saturating_sub(totals.received),
+                None,
+            )
+        }
+    };
+    Some(missing).filter(|it| it.0 > 0 && outcome.error.is_none())
+}
+
 /// What was lacking of what was due; without a schedule that is what the seconds without a fault had.
 fn lacking(
     seconds: &[WholeSecond],
@@ -320,6 +354,30 @@ fn median(mut values: Vec<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deliveries_that_nothing_else_tells_of_are_told() {
+        let mut outcome = load::Outcome::started(Time(5));
+        outcome.totals.sent = 500;
+        outcome.totals.received = 200;
+        // Without a ledger they are the fewest that can be, where that is known.
+        assert_eq!(not_received(&outcome, None), None);
+        assert_eq!(not_received(&outcome, Some(2.0)), Some((800, None)));
+        outcome.totals.returned = 400;
+        assert_eq!(not_received(&outcome, Some(2.0)), None);
+        outcome.ledger = Some(measure::ledger::LedgerSummary {
+            sent: 500,
+            unconfirmed_missing: 300,
+            ..Default::default()
+        });
+        assert_eq!(not_received(&outcome, None), Some((300, Some(500))));
+        // With confirms they are lost, outstanding, refused or not confirmed.
+        outcome.totals.completed = 1;
+        assert_eq!(not_received(&outcome, None), None);
+        outcome.totals.completed = 0;
+        outcome.error = Some(load::Error::Limit(measure::Problem::new("", "", "")));
+        assert_eq!(not_received(&outcome, None), None);
+    }
 
     #[test]
     fn what_fell_behind_while_a_fault_lasted_is_its_own() {

@@ -11,13 +11,13 @@ use load::OperationTally;
 use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
 use stacks::ErlangProcess;
 
-use super::lasting::per_second;
+use super::lasting::{ended_by_itself, per_second};
 use super::profiling::Profiled;
 use super::recording::Recording;
 use super::scenarios::ScenarioContext;
 use super::tracing::counted_length;
 use super::{RunOutcome, Texts};
-use crate::judge::{Judgement, judge};
+use crate::judge::judge;
 use crate::usage::{Usage, between};
 use experiment::Requirement;
 
@@ -82,12 +82,12 @@ impl Recording<'_> {
             .map(|(begin, end)| between(&begin, &end))
             .unwrap_or_default();
         self.add_censored(&outcome);
-        let Judgement { verdict, findings } = judge(self.facts(&outcome, &usage));
-        let mut others = profiled.warnings.clone();
-        others.append(&mut self.summary.warnings);
+        let mut judgement = judge(self.facts(&outcome, &usage));
+        let mut others = self.noted(&outcome);
+        others.extend(profiled.warnings.iter().cloned());
         others.extend(ending.warnings);
-        others.append(&mut self.not_permitted);
-        let found: Vec<Warning> = findings.into_iter().chain(in_order(others)).collect();
+        let findings = judgement.findings.into_iter();
+        let found: Vec<Warning> = findings.chain(in_order(others)).collect();
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,
             (None, true) => RunState::Interrupted,
@@ -99,12 +99,13 @@ impl Recording<'_> {
         self.record.failed_by = outcome.error.as_ref().map(failed_by);
         let mut summary = self.summary(&outcome, &usage, &profiled);
         let planned = self.context.phases.measure;
-        self.lasting.tell(&outcome, planned, &mut summary);
+        let facts = &mut judgement.verdict.facts;
+        self.lasting.tell(&outcome, planned, &mut summary, facts);
         summary.error = problem;
         summary.observer_effect = effect;
         summary.warnings = found;
-        summary.stalls.clone_from(&verdict.facts.ended.stalls);
-        summary.verdict = self.context.loaded().then_some(verdict);
+        summary.stalls.clone_from(&facts.ended.stalls);
+        summary.verdict = self.context.loaded().then_some(judgement.verdict);
         let required = self.context.requirements.iter();
         let unfinished = self.unfinished(&outcome);
         let judged = required.map(|it| match self.measured_length.0 {
@@ -130,6 +131,25 @@ impl Recording<'_> {
             measured: self.measured,
             profiles: profiled.profiles,
         }
+    }
+
+    /// What was noted while it ran, and of its end.
+    fn noted(&mut self, outcome: &load::Outcome) -> Vec<Warning> {
+        let mut noted = std::mem::take(&mut self.summary.warnings);
+        noted.append(&mut self.not_permitted);
+        noted.extend(self.load_ended(outcome));
+        noted
+    }
+
+    /// That programs ended before the measured phase was over: nobody else knows whether they were to.
+    fn load_ended(&self, outcome: &load::Outcome) -> Option<Warning> {
+        let planned = self.context.phases.measure?;
+        let measured = ended_by_itself(outcome, Some(planned))?;
+        let ended = Finding::LoadEnded {
+            seconds: measured.end.since(measured.start).as_secs_f64(),
+            planned_s: planned.as_secs_f64(),
+        };
+        (!self.programs.is_empty()).then(|| Warning::new(Tier::Note, ended))
     }
 
     /// Why a requirement that was met until the end of the run need not be met by a whole one.

@@ -1,8 +1,8 @@
 //! How long messages were sent, acknowledged and received, where a load ends with a number of them: then its measured
 //! phase ends with the last that is sent, and says nothing of how fast they were received.
 
-use archive::{Lasted, PerMessage, RunSummary, Throughput};
-use load::Outcome;
+use archive::{Facts, Lasted, PerMessage, RunSummary, Throughput};
+use load::{Outcome, PhaseTimes};
 use measure::{Nanos, Phase, Slice, Time};
 
 /// Messages may move for so many times the measured phase until its CPU is none of theirs.
@@ -41,17 +41,18 @@ impl Lasting {
     }
 
     /// Sets the rates of a load that ended by itself, each over the time in which it was; others stay those of the
-    /// measured phase.
-    pub(super) fn tell(&self, outcome: &Outcome, planned: Option<Nanos>, summary: &mut RunSummary) {
-        let mut phases = outcome.phases.iter();
-        let Some(measured) = phases.find(|it| it.phase == Phase::Measure) else {
+    /// measured phase. What is said of the facts says the same, whose decisions are of the measured phase alone.
+    pub(super) fn tell(
+        &self,
+        outcome: &Outcome,
+        planned: Option<Nanos>,
+        summary: &mut RunSummary,
+        facts: &mut Facts,
+    ) {
+        let Some(measured) = ended_by_itself(outcome, planned) else {
             return;
         };
         let length = measured.end.since(measured.start);
-        let is_whole = planned.is_some_and(|planned| length + EARLY >= planned);
-        if is_whole || outcome.interrupted || outcome.error.is_some() {
-            return;
-        }
         let seconds = |moved: Moved, throughput: &mut Throughput| {
             if moved.count == 0 {
                 return 0.0;
@@ -70,8 +71,21 @@ impl Lasting {
             summary.cpu_us_per_message = PerMessage::default();
             summary.cpu_cores = PerMessage::default();
         }
+        (facts.ended.received_s, facts.ended.completed_s) = (lasted.received_s, lasted.completed_s);
         summary.lasted = Some(lasted).filter(|it| *it != Lasted::default());
+        if self.received.count > 0 {
+            facts.received_rate = summary.received.rate;
+        }
     }
+}
+
+/// The measured phase of a load that ended by itself before its `planned` length was over.
+pub(super) fn ended_by_itself(outcome: &Outcome, planned: Option<Nanos>) -> Option<&PhaseTimes> {
+    let mut phases = outcome.phases.iter();
+    let measured = phases.find(|it| it.phase == Phase::Measure)?;
+    let length = measured.end.since(measured.start);
+    let is_whole = planned.is_some_and(|planned| length + EARLY >= planned);
+    (!is_whole && !outcome.interrupted && outcome.error.is_none()).then_some(measured)
 }
 
 pub(super) fn per_second(count: u64, length: Nanos) -> f64 {
@@ -102,9 +116,9 @@ mod tests {
     }
 
     /// A load that sends 500 messages in 10 ms, and whose consumers need 2 s for them.
-    fn told(planned: Option<Nanos>, interrupted: bool) -> RunSummary {
+    fn told(planned: Option<Nanos>, interrupted: bool) -> (RunSummary, Facts) {
         let at = |ms: u64| Time(5_000 * MS + ms * MS);
-        let span = |phase, start, end| load::PhaseTimes {
+        let span = |phase, start, end| PhaseTimes {
             phase,
             start: at(start),
             end: at(end),
@@ -128,15 +142,16 @@ mod tests {
             slice.counters.received = received;
             lasting.add(&slice);
         }
-        let mut summary = used();
-        lasting.tell(&outcome, planned, &mut summary);
-        summary
+        let (mut summary, mut facts) = (used(), Facts::default());
+        facts.received_rate = 300.0;
+        lasting.tell(&outcome, planned, &mut summary, &mut facts);
+        (summary, facts)
     }
 
     #[test]
     fn the_rates_of_a_load_that_ends_by_itself_are_over_their_own_times() {
         for planned in [None, Some(Nanos::from_millis(60_000))] {
-            let summary = told(planned, false);
+            let (summary, facts) = told(planned, false);
             assert_eq!(
                 (summary.sent.rate, summary.received.rate),
                 (50_000.0, 250.0)
@@ -147,11 +162,13 @@ mod tests {
                 received_s: 2.0,
             };
             assert_eq!(summary.lasted, Some(lasted));
+            assert_eq!((facts.received_rate, facts.ended.received_s), (250.0, 2.0));
             assert_eq!(summary.cpu_us_per_message, PerMessage::default());
         }
         // The time was over, or somebody stopped it: the measured phase is what was asked for.
-        for summary in [told(Some(Nanos::from_millis(10)), false), told(None, true)] {
+        for (summary, facts) in [told(Some(Nanos::from_millis(10)), false), told(None, true)] {
             assert_eq!(summary, used());
+            assert_eq!((facts.received_rate, facts.ended.received_s), (300.0, 0.0));
         }
     }
 }
