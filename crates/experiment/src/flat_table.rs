@@ -7,13 +7,15 @@ use serde::ser::{Serialize, SerializeMap};
 
 /// Reads and writes a struct as one table of a file: each key with the place of its value, which may be inside
 /// of another struct. A key that is absent leaves the struct's default; neither `None` nor an empty list or table
-/// is written.
+/// is written, nor a key that the struct's `writes` leaves out.
 macro_rules! flat_table {
     ($type:ty { $($key:literal => $($field:ident).+,)+ }) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(None)?;
-                $($crate::flat_table::write(&mut map, $key, &self.$($field).+)?;)+
+                $(if self.writes($key) {
+                    $crate::flat_table::write(&mut map, $key, &self.$($field).+)?;
+                })+
                 serde::ser::SerializeMap::end(map)
             }
         }

@@ -180,6 +180,11 @@ flat_table!(LoadSpec {
 });
 
 impl LoadSpec {
+    /// Whether a key holds for what the load consists of.
+    fn writes(&self, key: &str) -> bool {
+        self.kind == LoadKind::Messages || matches!(key, "kind" | "command")
+    }
+
     /// Messages in flight per producer; 0 = unlimited.
     #[must_use]
     pub fn in_flight_window(&self) -> u32 {
