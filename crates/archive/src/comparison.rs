@@ -214,10 +214,11 @@ pub struct ComparedFigure {
     pub change: f64,
     /// Interval of the change, as strict as the decision; where no test applies, the change twice.
     pub interval: (f64, f64),
-    /// Two-sided probability of a change at least as large where there is none.
-    pub p: f64,
-    /// The same, corrected for the other figures.
-    pub corrected_p: f64,
+    /// Two-sided probability of a change at least as large where there is none; `None` where no test applies.
+    pub p: Option<f64>,
+    /// The same, corrected for the other figures, and of pairs that of the exact test where that is what does not let it be called a change: it has
+    /// changed where this is the level at most. `None` also where so few runs can show none.
+    pub corrected_p: Option<f64>,
     /// Changes within this share do not matter.
     pub margin: f64,
     /// The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any.

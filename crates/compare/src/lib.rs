@@ -46,5 +46,5 @@ pub use scalability::{
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
 pub use tree::{TreeAnswer, TreeQuestion, decide_tree};
-pub use verdict::{LEAST_PAIRS, Rules, Verdict, can_differ, guard, is_guarded, verdict};
+pub use verdict::{LEAST_PAIRS, Rules, Verdict, can_differ, guard, guarded, is_guarded, verdict};
 pub use within::{LEAST_BLOCKS, NoInterval, ValueCounts, within_one_run};

@@ -150,7 +150,7 @@ impl Scene {
             sampling: (sides.map(variance).iter().sum::<f64>() / runs).sqrt(),
             cost,
         };
-        (sampled, is_guarded(guard) && samples >= LEAST_SAMPLES)
+        (sampled, is_guarded(guard, 0.05) && samples >= LEAST_SAMPLES)
     }
 
     /// Whether the function that costs so many times as much on B is found, and whether any is: with variances of their

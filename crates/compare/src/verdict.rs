@@ -2,7 +2,8 @@
 
 use crate::difference::{Difference, pairs_needed, sign_flip};
 
-/// The level of the sign-flip test that guards the verdict: it assumes nothing of the distribution, and is coarse with few pairs.
+/// The level of the sign-flip test that guards the verdict, or the verdict's own where that is laxer: it assumes nothing of the distribution,
+/// and is coarse with few pairs.
 const GUARD: f64 = 0.10;
 /// The fewest pairs, or runs of each side, that can be called different: with fewer pairs, every flip of signs is likelier than the guard's
 /// level; fewer runs that happen to agree are no measure of how far runs differ.
@@ -42,19 +43,30 @@ pub struct Rules {
     pub margin: f64,
 }
 
-/// The guard of a difference: the exact test of pairs, and of runs that stand in no pairs that there are enough of them.
+/// The guard of a difference: that there are enough pairs or runs, and of pairs the exact test.
 #[must_use]
 pub fn guard(difference: &Difference, pairs: Option<&[f64]>) -> Option<f64> {
     match pairs {
+        _ if !can_differ(difference.count) => Some(1.0),
         Some(differences) => sign_flip(differences),
-        None => (!can_differ(difference.count)).then_some(1.0),
+        None => None,
     }
 }
 
-/// Whether what guards a difference lets it be called one.
+/// Whether what guards a difference lets it be called one at a level.
 #[must_use]
-pub fn is_guarded(guard: Option<f64>) -> bool {
-    guard.is_none_or(|guard| guard <= GUARD)
+pub fn is_guarded(guard: Option<f64>, level: f64) -> bool {
+    guard.is_none_or(|guard| guard <= GUARD.max(level))
+}
+
+/// The probability that decides at a level: where the guard does not let a difference be called one, that of the guard. A difference is called one
+/// where it is the level at most.
+#[must_use]
+pub fn guarded(p: f64, guard: Option<f64>, level: f64) -> f64 {
+    match guard {
+        Some(guard) if !is_guarded(Some(guard), level) => p.max(guard),
+        _ => p,
+    }
 }
 
 /// Decides. `p` is the difference's own probability, or the one that is corrected for other questions; `guard` is
@@ -66,14 +78,15 @@ pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules
         own_level,
         margin,
     } = rules;
-    let differs = p <= level && is_guarded(guard);
+    let differs = guarded(p, guard, level) <= level;
     let (low, high) = difference.interval(1.0 - 2.0 * level);
     let is_within = -margin <= low && high <= margin;
     match (differs, is_within) {
         (true, false) => Verdict::Changed,
         (true, true) => Verdict::Negligible,
-        (false, true) => Verdict::Same,
-        (false, false) => {
+        // Few runs that happen to agree are no measure of how far runs differ.
+        (false, true) if can_differ(difference.count) => Verdict::Same,
+        (false, _) => {
             let deviation = difference.error * (difference.count as f64).sqrt();
             // As many as there are do not tell, and the guard asks for some.
             let least = difference.count + 1;
@@ -135,6 +148,30 @@ mod tests {
         let exact = |level| pairs_needed(deviation, 1.01_f64.ln(), level).unwrap();
         assert_eq!((needed(0.05), needed(0.005)), (exact(0.05), exact(0.005)));
         assert!(needed(0.005) > needed(0.05));
+    }
+
+    /// Two pairs that happened to agree were called the same.
+    #[test]
+    fn few_pairs_that_agree_are_not_the_same() {
+        for pairs in 2..8 {
+            let differences = [0.0001, -0.0001, 0.0, 0.0001, -0.0001, 0.0, 0.0001];
+            let same = of(&differences[..pairs]) == Verdict::Same;
+            assert_eq!(same, can_differ(pairs), "{pairs} pairs");
+        }
+    }
+
+    /// At a lax level the guard is no stricter than it.
+    #[test]
+    fn what_the_guard_refuses_lies_above_the_level() {
+        for level in [0.001, 0.05, 0.1, 0.15, 0.2] {
+            for guard in [0.03125, 0.0625, 0.125, 0.1875, 0.25, 1.0].map(Some) {
+                let p = guarded(0.0001, guard, level);
+                assert_eq!(p <= level, is_guarded(guard, level), "{level} {guard:?}");
+            }
+        }
+        assert!(is_guarded(Some(0.125), 0.2) && !is_guarded(Some(0.125), 0.05));
+        assert_eq!(guarded(0.7, Some(1.0), 0.05), 1.0);
+        assert_eq!(guarded(0.7, None, 0.05), 0.7);
     }
 
     #[test]

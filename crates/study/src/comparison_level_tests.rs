@@ -107,6 +107,65 @@ fn few_events_that_agree_in_every_run_prove_nothing() {
     }
 }
 
+/// Of three runs of each side a p of 1 stood beside an interval that had been moved to 0, and pairs that the exact test refused had a p below
+/// the level.
+#[test]
+fn interval_p_and_decision_agree() {
+    let mut changed = 0;
+    for seed in 0..2_000 {
+        let random = &mut Random::new(seed);
+        let options = ComparisonOptions {
+            level: random.of(&[0.01, 0.05, 0.2]),
+            ..paired(random.one_in(2))
+        };
+        let of_a = 2 + random.below(7);
+        let of_b = match options.paired {
+            true => of_a,
+            false => 2 + random.below(7),
+        };
+        let mut found: Vec<Undecided> = Vec::new();
+        for name in ["sent rate", "end-to-end p50", "lost", "refused"] {
+            let kind = FigureKind::of(&name.parse().expect("a figure"), 1e3, options);
+            let shift = random.of(&[0.0, 0.002, 0.02, 0.3]);
+            let spread = random.of(&[0.0, 0.001, 0.02]);
+            let mut side = |runs: u64, shift: f64| -> Vec<Option<f64>> {
+                let values = (0..runs).map(|_| match kind.is_count {
+                    true => poisson(random, 4.0 + 40.0 * shift) as f64,
+                    false => 1e3 * (1.0 + shift + spread * noise(random)),
+                });
+                values.map(Some).collect()
+            };
+            let (a, b) = (side(of_a, 0.0), side(of_b, shift));
+            found.extend(undecided(&kind, a, b, options));
+        }
+        decide(found.iter_mut(), options);
+        let can_tell = of_a.min(of_b) >= 5;
+        for figure in found.iter().map(|it| &it.figure) {
+            let is_below = figure.corrected_p.is_some_and(|p| p <= options.level);
+            let (low, high) = figure.interval;
+            let differs = crate::figures::differs(figure.decision);
+            assert_eq!(
+                (differs, low > 0.0 || high < 0.0),
+                (is_below, is_below),
+                "{figure:#?}"
+            );
+            assert_eq!(figure.corrected_p.is_some(), can_tell, "{figure:#?}");
+            let is_open = figure.decision == archive::Decision::Undecided;
+            assert!(can_tell || is_open, "{figure:#?}");
+            changed += u32::from(differs);
+        }
+    }
+    assert!(changed > 500, "{changed}");
+    // By Student's t five pairs of which one goes the other way differ; of the flips of their signs, four of 32 are as far from 0.
+    let kind = FigureKind::of(&"sent rate".parse().expect("a figure"), 1e3, paired(true));
+    let b = [1.02, 1.021, 1.019, 1.02, 0.998].map(|it| Some(1e3 * it));
+    let mut found = undecided(&kind, vec![Some(1e3); 5], b.into(), paired(true)).expect("a test");
+    decide(std::iter::once(&mut found), paired(true));
+    let figure = &found.figure;
+    assert!(figure.p.is_some_and(|p| p < 0.05), "{figure:#?}");
+    assert_eq!((figure.corrected_p, figure.interval.0), (Some(0.125), 0.0));
+}
+
 /// Losses that are all or nothing are no more often called a change than others, at each number of runs.
 #[test]
 fn losses_that_are_all_or_nothing_keep_the_level() {

@@ -387,7 +387,7 @@ fn failures_that_one_side_alone_has_are_a_change() {
         (Decision::Undecided, Some(5))
     );
     assert!(
-        (figure.p - 0.1).abs() < 1e-9 && of_three.is_undecided(),
+        figure.p.is_some_and(|it| (it - 0.1).abs() < 1e-9) && of_three.is_undecided(),
         "{figure:?}"
     );
     let twice = |runs: Vec<RunRecord>| [runs.clone(), runs].concat();

@@ -2,7 +2,7 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, LEAST_PAIRS, Rules, Verdict, can_differ, guard, holm, holm_levels, paired,
+    Difference, LEAST_PAIRS, Rules, Verdict, can_differ, guard, guarded, holm, holm_levels, paired,
     permuted, runs_to_separate, separated, unpaired, verdict,
 };
 
@@ -91,6 +91,14 @@ impl FigureTest {
         match self {
             Self::Means(difference, _) | Self::Counts(difference, _) => difference.p,
             Self::Separated { p, .. } => *p,
+        }
+    }
+
+    /// The probability that decides, where the one that is corrected for other questions is this.
+    fn guarded(&self, p: f64, level: f64) -> f64 {
+        match self {
+            Self::Means(_, guard) | Self::Counts(_, guard) => guarded(p, *guard, level),
+            Self::Separated { .. } => p,
         }
     }
 
@@ -193,8 +201,6 @@ fn of_one_side(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undec
     let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
     Undecided::open(ComparedFigure {
         means: (mean(&known(a)), mean(&known(b))),
-        p: 1.0,
-        corrected_p: 1.0,
         margin: kind.margin,
         ..kind.figure(values(a), values(b))
     })
@@ -209,8 +215,6 @@ fn untested(kind: &FigureKind, a: Vec<f64>, b: Vec<f64>) -> Undecided {
             means,
             change,
             interval: (change, change),
-            p: 1.0,
-            corrected_p: 1.0,
             margin: kind.margin,
             within_one_run: Some(WithinOneRun::default()),
             ..kind.figure(a, b)
@@ -253,7 +257,7 @@ fn counts(
             without,
             means,
             change: found.mean,
-            p: found.p,
+            p: Some(found.p),
             margin: kind.margin.max(kind.allowed / unit),
             ..kind.figure(a.to_vec(), b.to_vec())
         },
@@ -279,7 +283,7 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
         (true, false) if of_b == 0 => Some(1.0),
         _ => None,
     };
-    let p = apart.map_or(1.0, |_| separated(a.len(), b.len()));
+    let p = separated(a.len(), b.len());
     let change = apart.filter(|_| kind.more_is_better);
     let test = apart.filter(|_| !kind.more_is_better);
     let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
@@ -294,8 +298,7 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
                 Some(_) => Decision::Changed,
                 None => Decision::Undecided,
             },
-            p,
-            corrected_p: p,
+            p: test.map(|_| p),
             ..kind.figure(values(a), values(b))
         },
         test: test.map(|change| FigureTest::Separated {
@@ -328,7 +331,7 @@ fn tested(
         figure: ComparedFigure {
             means: (mean(&a), mean(&b)),
             change: share(difference.mean),
-            p: difference.p,
+            p: Some(difference.p),
             margin: kind.margin,
             ..kind.figure(a, b)
         },
@@ -360,7 +363,7 @@ pub(crate) fn decide<'f>(
     let levels = holm_levels(&p, options.level);
     for (((figure, test), corrected), level) in tested.into_iter().zip(holm(&p)).zip(levels) {
         let is_question = !corrected.is_nan();
-        figure.corrected_p = if is_question { corrected } else { 1.0 };
+        figure.corrected_p = is_question.then(|| test.guarded(corrected, options.level));
         // Were it one more question.
         let level = match is_question {
             true => level,
@@ -377,10 +380,12 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
         own_level,
         margin,
     };
+    // So few runs show nothing.
+    let p = figure.corrected_p.unwrap_or(1.0);
     match test {
         FigureTest::Means(difference, guard) => {
             let rules = rules(figure.margin.ln_1p());
-            let found = verdict(&difference, figure.corrected_p, guard, rules);
+            let found = verdict(&difference, p, guard, rules);
             (figure.decision, figure.needed) = told(found);
             let interval = difference.decided_interval(own_level, differs(figure.decision));
             figure.interval = (share(interval.0), share(interval.1));
@@ -393,7 +398,7 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
         FigureTest::Counts(difference, guard) => {
             // How many runs would tell a margin of a count is no question that anybody asks.
             let rules = rules(figure.margin);
-            figure.decision = told(verdict(&difference, figure.corrected_p, guard, rules)).0;
+            figure.decision = told(verdict(&difference, p, guard, rules)).0;
             let (low, high) = difference.decided_interval(own_level, differs(figure.decision));
             figure.interval = (low.max(-1.0), high);
             figure.visible = match can_differ(difference.count) {
@@ -401,7 +406,7 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
                 false => MOST_CHANGE,
             };
         }
-        FigureTest::Separated { change, .. } if figure.corrected_p <= level => {
+        FigureTest::Separated { change, .. } if p <= level => {
             figure.decision = Decision::Changed;
             figure.change = change;
             figure.interval = (change, change);

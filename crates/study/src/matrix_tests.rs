@@ -159,7 +159,10 @@ fn six_cells_of_the_same_are_called_changed_as_rarely_as_the_level_says() {
         let family = cells[0].family.expect("decided together");
         assert_eq!((family.cells, family.figures), (6, 18));
         any += usize::from(cells.iter().any(has_changed));
-        let mut p = cells.iter().flat_map(|it| &it.figures).map(|it| it.p);
+        let mut p = cells
+            .iter()
+            .flat_map(|it| &it.figures)
+            .filter_map(|it| it.p);
         uncorrected += usize::from(p.any(|p| p <= 0.05));
     }
     let share = |count: usize| count as f64 / EXPERIMENTS as f64;

@@ -158,8 +158,7 @@ pub(crate) fn spoiled_runs(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Undecided>
             name: name.to_owned(),
             unit: QuantityUnit::Count,
             means: (runs.a.0 as f64, runs.b.0 as f64),
-            p,
-            corrected_p: p,
+            p: Some(p),
             of_runs: Some(runs),
             ..ComparedFigure::default()
         };

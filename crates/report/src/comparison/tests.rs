@@ -37,6 +37,20 @@ fn an_interval_that_ends_at_nothing_says_so() {
     of.interval = (0.0, 0.04);
     let (_, interval) = crate::text::comparison::change_and_interval(&of);
     assert_eq!(interval, "0 % to +4.00 %");
+    // Where an exact test did that, it is said.
+    of.corrected_p = Some(0.125);
+    let mut compared = compared();
+    let ends = "An interval that ends at 0 % was drawn out to it: an exact test";
+    for (interval, is_told) in [
+        ((0.0, 0.04), true),
+        ((-0.01, 0.04), false),
+        ((0.0, 0.0), false),
+    ] {
+        of.interval = interval;
+        compared.figures = vec![of.clone()];
+        let text = written(ComparisonFormat::Markdown, Some(&compared));
+        assert_eq!(text.contains(ends), is_told, "{interval:?}: {text}");
+    }
     of.interval = (-0.000_001, 0.04);
     let (_, interval) = crate::text::comparison::change_and_interval(&of);
     assert_eq!(interval, "-0.00 % to +4.00 %");

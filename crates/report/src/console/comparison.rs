@@ -74,7 +74,10 @@ fn table(of: &Comparison) -> Table {
         let (a, b) = table_values(row);
         let (change, interval) = change_and_interval(row);
         let (shows, p) = match row.is_tested() {
-            true => (seen(shows_from(row)), probability(row.corrected_p)),
+            true => (
+                seen(shows_from(row)),
+                row.corrected_p.map_or_else(String::new, probability),
+            ),
             false => (String::new(), String::new()),
         };
         let name = sanitise(&row.name).into_owned();
@@ -97,7 +100,7 @@ mod tests {
             means: (1000.0, 1000.0 * (1.0 + change)),
             change,
             interval: (change - 0.01, change + 0.01),
-            corrected_p: 0.004,
+            corrected_p: Some(0.004),
             margin: 0.01,
             decision,
             needed: (decision == Decision::Undecided).then_some(23),
@@ -191,13 +194,31 @@ mod tests {
         let told = "A against itself, 2 pairs: nothing is called changed, and of fewer than 5 pairs nothing ever is ";
         assert!(words.join(" ").starts_with(told), "{shown}");
         few.is_aa = false;
-        few.figures.push(row("y", Decision::Undecided, 0.2));
+        few.figures = ["x", "y"]
+            .map(|it| row(it, Decision::Undecided, 0.2))
+            .into();
+        for figure in &mut few.figures {
+            (figure.visible, figure.needed, figure.corrected_p) = (1e9, None, None);
+            (figure.a, figure.b) = (vec![1.0; 2], vec![1.2; 2]);
+        }
         few.figures[1].interval = (-0.9999, 5_000.0);
         let shown = text(&few);
         let told = "cannot tell whether anything changed: fewer than 5 runs of each side cannot prove a change";
         assert!(shown.replace('\n', " ").starts_with(told), "{shown}");
         let interval = change_and_interval(&few.figures[1]).1;
         assert_eq!(interval, "cannot tell");
+        // How many runs it takes is said; a p of 1 stood there.
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        for said in [
+            "cannot tell: under 5 runs",
+            "Fewer than 5 runs of each side prove neither a change nor that there is none, whatever they show",
+        ] {
+            assert!(words.contains(said), "{said}: {shown}");
+        }
+        assert!(
+            !shown.contains("1.000") && !shown.contains("0.004"),
+            "{shown}"
+        );
         few.figures[0].change = -0.5;
         assert_eq!(seen(shows_from(&few.figures[0])), "cannot tell");
         // A fall cannot be of 806 %.

@@ -112,7 +112,7 @@ fn decided(comparison: &Comparison) -> Option<CostChange> {
         a,
         b,
         interval: (a * low, a * high),
-        p: figure.corrected_p,
+        p: figure.corrected_p.unwrap_or(1.0),
         proven: differs(figure.decision),
         visible: (figure.visible < MOST_CHANGE).then_some(a * figure.visible),
     })

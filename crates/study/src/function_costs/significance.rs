@@ -106,7 +106,8 @@ impl Test {
                 ..CostChange::default()
             },
             difference,
-            is_guarded: is_guarded(guard) && samples.is_none_or(|it| it >= LEAST_SAMPLES),
+            is_guarded: is_guarded(guard, self.level)
+                && samples.is_none_or(|it| it >= LEAST_SAMPLES),
         })
     }
 

@@ -131,7 +131,7 @@ fn a_root_is_decided_as_the_whole_broker_is() {
             name: "broker cpu".into(),
             means: (1_000.0, 1_300.0),
             interval: if proven { (0.2, 0.4) } else { (-0.1, 0.7) },
-            corrected_p: if proven { 0.01 } else { 0.2 },
+            corrected_p: Some(if proven { 0.01 } else { 0.2 }),
             decision: match proven {
                 true => archive::Decision::Changed,
                 false => archive::Decision::Undecided,
