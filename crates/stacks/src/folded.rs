@@ -226,14 +226,17 @@ pub(super) fn read(
         unit: unit.into(),
         ..ProfileHeader::new(Time(0), 0)
     };
-    profile.notes.extend(note);
-    if skipped > 0 {
-        profile.notes.push(format!(
-            "skipped {} without a count at the end; the first is `{example}`",
-            measure::counted(skipped, "line")
-        ));
-    }
+    profile
+        .notes
+        .extend(note.into_iter().chain(left_out(skipped, &example)));
     Ok(Ok(profile))
+}
+
+/// How many lines were no stacks, where any were.
+fn left_out(lines: u64, example: &str) -> Option<String> {
+    let counted = measure::counted(lines, "line");
+    (lines > 0)
+        .then(|| format!("skipped {counted} without a count at the end; the first is `{example}`"))
 }
 
 /// What the lines say of what the text is.

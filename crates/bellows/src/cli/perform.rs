@@ -166,10 +166,8 @@ fn repeatedly(
     let report = drawn.as_ref().ok().and_then(Option::as_deref);
     tell_repeats(output, &repeats, &records, report)?;
     watched.check()?;
-    let mut done = Done::Fine;
-    for record in &records {
-        done = done.max(judge(output, record)?);
-    }
+    let mut judged = records.iter().map(|record| judge(output, record));
+    let done = judged.try_fold(Done::Fine, |done, next| next.map(|next| done.max(next)))?;
     match broken.or(drawn.err()) {
         None => {}
         // The runs before it are what the user has.

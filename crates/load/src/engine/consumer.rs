@@ -413,11 +413,8 @@ impl Consumer {
                 ledger.anomalies.count(cause);
                 return false;
             }
-            let known = self
-                .spec
-                .ours
-                .as_ref()
-                .and_then(|ours| ours.bodies.as_ref());
+            let ours = self.spec.ours.as_ref();
+            let known = ours.and_then(|ours| ours.bodies.as_ref());
             let whole = match known {
                 None => payload::is_whole(body),
                 Some(known) => known.is_whole(&header, body),

@@ -99,11 +99,7 @@ impl Header {
             let mut place = Fields(ids);
             let place = place.u64().zip(place.u64());
             let ids = place.and_then(section).unwrap_or_default();
-            let event = header.events.len();
-            let ids = ids.chunks_exact(8).filter_map(|id| Fields(id).u64());
-            header.ids.extend(ids.map(|id| (id, event)));
-            header.names.push(name_of(attribute.kind, attribute.config));
-            header.events.push(attribute);
+            header.add(attribute, ids);
         }
         if let Some(why) = header.unreadable() {
             return Ok(Err(why.into()));
@@ -140,6 +136,15 @@ impl Header {
         let last = body.len().checked_sub(8).filter(|_| identified);
         let id = last.and_then(|at| Fields(body.get(at..)?).u64());
         id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
+    }
+
+    /// Adds an event with the numbers by which records name it.
+    fn add(&mut self, attribute: Attribute, ids: &[u8]) {
+        let event = self.events.len();
+        let ids = ids.chunks_exact(8).filter_map(|id| Fields(id).u64());
+        self.ids.extend(ids.map(|id| (id, event)));
+        self.names.push(name_of(attribute.kind, attribute.config));
+        self.events.push(attribute);
     }
 
     /// Reads the sections behind the records; what is wrong with them is left out.

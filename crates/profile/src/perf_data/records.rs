@@ -89,16 +89,7 @@ pub(super) fn for_each(
             io::copy(&mut (&mut input).take(behind), &mut io::sink())?;
             continue;
         }
-        let is_sample = kind == b::PERF_RECORD_SAMPLE;
-        let event = match is_sample {
-            true => header.event_of_sample(&body),
-            false => header.event_of_other(&body),
-        };
-        let attribute = header.events.get(event);
-        let time = attribute.map_or(0, |it| match is_sample {
-            true => it.time_of_sample(&body),
-            false => it.time_of_other(&body),
-        });
+        let (event, time) = event_and_time(header, kind, &body);
         newest = newest.max(time);
         bytes += body.len() + OWN;
         waiting.push(Waiting {
@@ -118,6 +109,20 @@ pub(super) fn for_each(
     };
     let rest = flush(&mut waiting, &mut bytes, u64::MAX, &mut take);
     Ok(rest.map(|()| ending))
+}
+
+/// The event of a record, by its place in the header, and when it was written.
+fn event_and_time(header: &Header, kind: u32, body: &[u8]) -> (usize, u64) {
+    let is_sample = kind == b::PERF_RECORD_SAMPLE;
+    let event = match is_sample {
+        true => header.event_of_sample(body),
+        false => header.event_of_other(body),
+    };
+    let time = header.events.get(event).map_or(0, |it| match is_sample {
+        true => it.time_of_sample(body),
+        false => it.time_of_other(body),
+    });
+    (event, time)
 }
 
 /// Hands on what is not newer than `until`, in the order of time.
