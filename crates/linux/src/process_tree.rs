@@ -100,6 +100,18 @@ impl ProcessTree {
         self.searched_up_to = None;
     }
 
+    /// Its root was killed, when it had used this; nobody has waited for it, so that no account grows by the end of its
+    /// life. What the tree has used.
+    pub fn killed(&mut self, cpu: Option<Nanos>) -> Nanos {
+        let root = self.root.take();
+        let account = root.and_then(|id| self.accounts.members.get(&id));
+        if let (Some(cpu), Some(account)) = (cpu, account) {
+            self.accounts.total += cpu.saturating_sub(account.cpu);
+        }
+        self.accounts.members.clear();
+        self.accounts.total
+    }
+
     /// What was taken for the tree is not it.
     pub fn leave(&mut self) {
         *self = Self::of(None);

@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::activity::{Activity, BROKER};
 use crate::connection_time::ConnectionCounts;
+use crate::run::Killed;
 
 /// How often a broker is looked for that has gone.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1_000);
@@ -38,7 +39,11 @@ pub(crate) trait UsageSource {
         ThreadTimes::default()
     }
     /// What each node of a cluster that bellows started has used up to now, in their order; none where there is no such.
-    fn nodes(&mut self) -> Vec<ProcessUse> {
+    fn nodes(&mut self) -> Vec<NodeUse> {
+        Vec::new()
+    }
+    /// The broker, or a node of it, was killed; what its nodes hold from then on.
+    fn killed(&mut self, _: &Killed) -> Vec<(SeriesName, f64)> {
         Vec::new()
     }
     /// What machine and broker did since the last time beside computing.
@@ -89,30 +94,66 @@ pub(crate) struct ProcUsage {
     activity: Activity,
     /// Each node's books, where all of them were started by bellows: the first is `broker`, the others are `further`.
     nodes: Option<NodeUsage>,
+    /// What a broker without others had used when it was killed, until that was read.
+    killed: Option<ProcessUse>,
+}
+
+/// What a node of a cluster has used, and for how long it was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct NodeUse {
+    /// Its memory is 0 while it is away.
+    pub(crate) used: ProcessUse,
+    pub(crate) ran: Nanos,
+}
+
+impl NodeUse {
+    /// It was read again at the end of this time, or is away since then.
+    fn add(&mut self, now: Option<ProcessUse>, since: Nanos) {
+        if self.used.threads > 0 && now.is_some() {
+            self.ran += since;
+        }
+        self.used = now.unwrap_or(ProcessUse {
+            cpu: self.used.cpu,
+            ..ProcessUse::default()
+        });
+    }
 }
 
 /// What the nodes of a cluster have used.
 #[derive(Debug, Default)]
 struct NodeUsage {
     /// What each had used when it was last seen.
-    last: Vec<ProcessUse>,
+    last: Vec<NodeUse>,
+    /// When that was.
+    at: Time,
     /// When its series were told last, and what each had used by then.
-    told: Option<(Time, Vec<ProcessUse>)>,
+    told: Option<(Time, Vec<NodeUse>)>,
 }
 
 impl NodeUsage {
     /// Adds a reading of each node. What one that is away has used stays used, and its memory is given back.
-    fn add(&mut self, read: Vec<Option<ProcessUse>>) -> Option<ProcessUse> {
-        self.last.resize(read.len(), ProcessUse::default());
+    fn add(&mut self, at: Time, read: Vec<Option<ProcessUse>>) -> Option<ProcessUse> {
+        self.last.resize(read.len(), NodeUse::default());
         let is_any_there = read.iter().any(Option::is_some);
+        let since = at.since(std::mem::replace(&mut self.at, at));
         for (last, now) in self.last.iter_mut().zip(read) {
-            *last = now.unwrap_or(ProcessUse {
-                cpu: last.cpu,
-                ..ProcessUse::default()
-            });
+            last.add(now, since);
         }
-        let all = self.last.iter().copied();
+        let all = self.last.iter().map(|it| it.used);
         is_any_there.then(|| all.fold(ProcessUse::default(), sum))
+    }
+
+    /// A node was killed, when it had used so much.
+    fn killed(&mut self, killed: &Killed, cpu: Nanos) -> Vec<(SeriesName, f64)> {
+        let since = killed.at.since(self.at);
+        if let Some(node) = self.last.get_mut(killed.node) {
+            node.add(Some(ProcessUse { cpu, ..node.used }), since);
+            node.add(None, Nanos::ZERO);
+        }
+        let nodes = self.last.iter().enumerate();
+        nodes
+            .map(|(node, it)| memory_of_node(node, it.used))
+            .collect()
     }
 
     /// CPU and memory of each since the last time, as named series.
@@ -124,18 +165,24 @@ impl NodeUsage {
         let seconds = now.since(then).as_secs_f64();
         let mut values = Vec::new();
         for (node, (used, before)) in self.last.iter().zip(&before).enumerate() {
-            let named = |name: &str, unit| {
-                SeriesName::new(BROKER, name, unit).with("node", &node.to_string())
-            };
-            let cpu = used.cpu.saturating_sub(before.cpu).as_secs_f64();
+            let cpu = used.used.cpu.saturating_sub(before.used.cpu).as_secs_f64();
             if seconds > 0.0 {
-                values.push((named("CPU of nodes", SeriesUnit::Cores), cpu / seconds));
+                let name = of_node("CPU of nodes", SeriesUnit::Cores, node);
+                values.push((name, cpu / seconds));
             }
-            let bytes = used.rss_bytes as f64;
-            values.push((named("memory of nodes", SeriesUnit::Bytes), bytes));
+            values.push(memory_of_node(node, used.used));
         }
         values
     }
+}
+
+fn of_node(name: &str, unit: SeriesUnit, node: usize) -> SeriesName {
+    SeriesName::new(BROKER, name, unit).with("node", &node.to_string())
+}
+
+fn memory_of_node(node: usize, used: ProcessUse) -> (SeriesName, f64) {
+    let name = of_node("memory of nodes", SeriesUnit::Bytes, node);
+    (name, used.rss_bytes as f64)
 }
 
 impl ProcUsage {
@@ -149,6 +196,7 @@ impl ProcUsage {
             page_bytes: rustix::param::page_size() as u64,
             activity: Activity::default(),
             nodes: None,
+            killed: None,
         }
     }
 
@@ -227,14 +275,16 @@ impl UsageSource for ProcUsage {
         if read.first().is_some_and(Option::is_none) {
             self.look_again();
         }
+        let at = Clock.now();
         let broker = match &mut self.nodes {
-            Some(nodes) => nodes.add(read),
+            Some(nodes) => nodes.add(at, read),
             None => read
                 .into_iter()
                 .reduce(|all, next| all.zip(next).map(|(all, next)| sum(all, next)))
-                .flatten(),
+                .flatten()
+                .or(self.killed),
         };
-        let at = Clock.now();
+        self.killed = None;
         Reading {
             at,
             broker,
@@ -258,11 +308,28 @@ impl UsageSource for ProcUsage {
         values
     }
 
-    fn nodes(&mut self) -> Vec<ProcessUse> {
-        self.read();
+    fn nodes(&mut self) -> Vec<NodeUse> {
+        if self.nodes.is_some() {
+            self.read();
+        }
         self.nodes
             .as_ref()
             .map_or_else(Vec::new, |it| it.last.clone())
+    }
+
+    fn killed(&mut self, killed: &Killed) -> Vec<(SeriesName, f64)> {
+        let further = (killed.node.checked_sub(1)).and_then(|at| self.further.get_mut(at));
+        let cpu = further.unwrap_or(&mut self.broker).killed(killed.cpu);
+        match &mut self.nodes {
+            Some(nodes) => nodes.killed(killed, cpu),
+            None => {
+                self.killed = Some(ProcessUse {
+                    cpu,
+                    ..ProcessUse::default()
+                });
+                Vec::new()
+            }
+        }
     }
 
     fn connections(&mut self) -> ConnectionCounts {
@@ -398,11 +465,14 @@ pub(crate) mod tests {
             threads: 1,
         };
         let mut nodes = NodeUsage::default();
-        nodes.add(vec![Some(used(100, 10)), Some(used(50, 20))]);
-        assert!(nodes.series(Time(0)).is_empty());
-        let all = nodes.add(vec![Some(used(600, 10)), None]).unwrap();
+        let at = |ms: u64| Time(ms * 1_000_000);
+        nodes.add(at(0), vec![Some(used(100, 10)), Some(used(50, 20))]);
+        assert!(nodes.series(at(0)).is_empty());
+        let all = nodes
+            .add(at(1_000), vec![Some(used(600, 10)), None])
+            .unwrap();
         assert_eq!((all.cpu, all.rss_bytes), (Nanos::from_millis(650), 10));
-        let series = nodes.series(Time(1_000_000_000));
+        let series = nodes.series(at(1_000));
         let values: Vec<_> = series
             .iter()
             .map(|(name, value)| (name.name.as_str(), name.labels["node"].as_str(), *value))
@@ -416,7 +486,62 @@ pub(crate) mod tests {
                 ("memory of nodes", "1", 0.0),
             ]
         );
-        assert_eq!(nodes.add(vec![None, None]), None);
+        assert_eq!(nodes.add(at(2_000), vec![None, None]), None);
+    }
+
+    /// What it used until then is known of the moment itself, and its memory is gone from then on.
+    #[test]
+    fn a_node_has_run_until_it_was_killed() {
+        let used = |ms| {
+            Some(ProcessUse {
+                cpu: Nanos::from_millis(ms),
+                rss_bytes: 7,
+                threads: 1,
+            })
+        };
+        let at = |ms: u64| Time(ms * 1_000_000);
+        let mut nodes = NodeUsage::default();
+        nodes.add(at(0), vec![used(0), used(0)]);
+        nodes.series(at(0));
+        nodes.add(at(1_000), vec![used(100), used(500)]);
+        nodes.series(at(1_000));
+        let killed = Killed {
+            node: 1,
+            at: at(1_600),
+            cpu: None,
+        };
+        let held = nodes.killed(&killed, Nanos::from_millis(800));
+        assert_eq!(held.iter().map(|it| it.1).collect::<Vec<_>>(), [7.0, 0.0]);
+        nodes.add(at(2_000), vec![used(200), None]);
+        let series = nodes.series(at(2_000));
+        let cpu = series.iter().filter(|it| it.0.name == "CPU of nodes");
+        assert_eq!(cpu.map(|it| it.1).collect::<Vec<_>>(), [0.1, 0.3]);
+        nodes.add(at(3_000), vec![used(300), None]);
+        // It is there again, and runs for a second.
+        nodes.add(at(4_000), vec![used(400), used(800)]);
+        nodes.add(at(5_000), vec![used(500), used(900)]);
+        let ran = nodes.last.iter().map(|it| it.ran.0 / 1_000_000);
+        assert_eq!(ran.collect::<Vec<_>>(), [5_000, 2_600]);
+    }
+
+    #[test]
+    fn a_broker_that_was_killed_has_used_something_until_then_and_nothing_later() {
+        let killed = Busy::new();
+        let mut source = ProcUsage::new(Some(killed.pid()));
+        killed.use_up(Nanos::from_millis(20));
+        let before = source.read().broker.expect("a broker").cpu;
+        killed.use_up(before + Nanos::from_millis(20));
+        killed.signal(rustix::process::Signal::STOP);
+        let kill = Killed {
+            node: 0,
+            at: Clock.now(),
+            cpu: linux::cpu_time(killed.pid()),
+        };
+        drop(killed);
+        assert!(source.killed(&kill).is_empty(), "it has no nodes");
+        let last = source.read().broker.expect("what it had used");
+        assert!(last.cpu >= before + Nanos::from_millis(15), "{last:?}");
+        assert_eq!((last.rss_bytes, source.read().broker), (0, None));
     }
 
     /// A program that computes until it is dropped.
@@ -467,13 +592,13 @@ pub(crate) mod tests {
         first.signal(Signal::STOP);
         killed.signal(Signal::STOP);
         let before = source.nodes();
-        assert!(before[1].cpu >= Nanos::from_millis(60), "{before:?}");
+        assert!(before[1].used.cpu >= Nanos::from_millis(60), "{before:?}");
         source.activity();
         killed.0.kill().expect("SIGKILL");
         killed.0.wait().expect("its end");
         let away = source.nodes();
-        assert_eq!(away[1].cpu, before[1].cpu, "it stays used");
-        assert_eq!(away[1].rss_bytes, 0);
+        assert_eq!(away[1].used.cpu, before[1].used.cpu, "it stays used");
+        assert_eq!(away[1].used.rss_bytes, 0);
         // What it uses while it starts is no part of the run's second in which it is back.
         let returned = Busy::new();
         returned.use_up(Nanos::from_millis(200));
@@ -482,10 +607,10 @@ pub(crate) mod tests {
         let read = source.read();
         let back = source.nodes();
         assert!(
-            back[1].cpu.saturating_sub(before[1].cpu) < Nanos::from_millis(50),
+            back[1].used.cpu.saturating_sub(before[1].used.cpu) < Nanos::from_millis(50),
             "{before:?} {back:?}"
         );
-        assert!(back[1].rss_bytes > 0, "{back:?}");
+        assert!(back[1].used.rss_bytes > 0, "{back:?}");
         returned.signal(Signal::CONT);
         std::thread::sleep(std::time::Duration::from_millis(150));
         let later = source.read();

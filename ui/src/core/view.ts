@@ -809,8 +809,10 @@ left_out: number, };
 export type NodeSummary = {
 /** Its number, from 0 on. */
 node: number,
-/** CPU time per second, in cores. What a node used before it was killed counts. */
+/** CPU time per second that it ran, in cores. */
 cpu_cores: number,
+/** How many seconds of the measured phase it ran, where it was away for a part of it. */
+ran_s?: number | null,
 /** Peak resident memory in MB (10^6 bytes). */
 rss_mb: number, };
 

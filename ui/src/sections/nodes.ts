@@ -2,7 +2,7 @@
 
 import { h } from '../core/dom';
 import { megabytes, significant } from '../core/format';
-import type { RunView } from '../core/view';
+import type { NodeSummary, RunView } from '../core/view';
 
 /** The nodes in their order; null where there is no cluster. */
 export function nodeTable(run: RunView): HTMLElement | null {
@@ -35,7 +35,7 @@ export function nodeTable(run: RunView): HTMLElement | null {
             'tr',
             {},
             h('th', { scope: 'row' }, `node ${it.node}`),
-            cores(it.cpu_cores, most),
+            cores(it, most),
             h('td', { class: 'num', title: `${it.rss_mb} MB, resident` }, megabytes(it.rss_mb)),
           ),
         ),
@@ -45,9 +45,10 @@ export function nodeTable(run: RunView): HTMLElement | null {
 }
 
 /** CPU with a bar as long as its share of the node that used most. */
-function cores(used: number, most: number): HTMLElement {
-  const title = `${used} cores on average`;
-  const cell = h('td', { class: 'num bar', title }, `${significant(used)} cores`);
+function cores({ cpu_cores: used, ran_s: ran }: NodeSummary, most: number): HTMLElement {
+  const text = ran === null || ran === undefined ? '' : ` in the ${significant(ran)} s that it ran`;
+  const title = `${used} cores on average${text}`;
+  const cell = h('td', { class: 'num bar', title }, `${significant(used)} cores${text}`);
   cell.style.setProperty('--w', `${most > 0 ? (used / most) * 100 : 0}%`);
   return cell;
 }

@@ -209,11 +209,15 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
     })
 }
 
-/// What each node of a cluster used, beside the others.
+/// What each node of a cluster used, beside the others; of one that was away, while it ran.
 pub(super) fn nodes(summary: &RunSummary) -> Option<String> {
     let nodes = summary.nodes.iter().map(|it| {
         let (cores, mb) = (three_digits(it.cpu_cores), three_digits(it.rss_mb));
-        format!("node {} {cores} cores, {mb} MB", it.node)
+        let while_it_ran = match it.ran_s {
+            Some(ran) => format!(" in the {} s that it ran", seconds_digits(ran)),
+            None => String::new(),
+        };
+        format!("node {} {cores} cores{while_it_ran}, {mb} MB", it.node)
     });
     let text = nodes.collect::<Vec<_>>().join("; ");
     (!text.is_empty()).then_some(text)
@@ -260,6 +264,22 @@ mod tests {
         );
         assert_eq!(requested(None, false), None);
         assert!(requested(None, true).unwrap().starts_with("closed loop"));
+    }
+
+    #[test]
+    fn the_cpu_of_a_node_that_was_away_is_of_the_time_in_which_it_ran() {
+        let node = |node, ran_s| NodeSummary {
+            node,
+            cpu_cores: 0.4,
+            ran_s,
+            rss_mb: 140.0,
+        };
+        let summary = RunSummary {
+            nodes: vec![node(0, None), node(1, Some(3.0))],
+            ..RunSummary::default()
+        };
+        let told = "node 0 0.40 cores, 140 MB; node 1 0.40 cores in the 3 s that it ran, 140 MB";
+        assert_eq!(nodes(&summary).as_deref(), Some(told));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub(crate) struct Second {
 pub(crate) struct Collected {
     /// Nodes that are other processes from now on: back, or about to start.
     pub(crate) returned: Vec<Returned>,
+    /// Nodes that were killed.
+    pub(crate) killed: Vec<Killed>,
     /// Pages of which a request brought none.
     pub(crate) failed: Vec<String>,
     /// All values that a source has now, for each that has new ones.
@@ -81,6 +83,15 @@ pub(crate) struct Collected {
     /// What is waited for, and since how long.
     pub(crate) waiting: Option<(String, Duration)>,
     pub(crate) warnings: Vec<Warning>,
+}
+
+/// A node that a fault of the run killed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Killed {
+    pub(crate) node: usize,
+    pub(crate) at: Time,
+    /// The CPU time of its process just before; `None` where that could not be read.
+    pub(crate) cpu: Option<Nanos>,
 }
 
 /// Something that could not be read. Where a fault of the run itself explains that, nothing else is told as the reason.

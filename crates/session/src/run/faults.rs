@@ -11,7 +11,7 @@ use load::RunEvent;
 use load::scenario::Operations;
 use measure::{Clock, Nanos, Phase, Time};
 
-use super::companion::{Collected, Companion, LoadEnd, Second};
+use super::companion::{Collected, Companion, Killed, LoadEnd, Second};
 use super::profiling::Profiling;
 use super::recording::RunContext;
 use super::returned::{Reattach, Returned};
@@ -33,6 +33,8 @@ pub(crate) enum FaultEvent {
         asked: Option<Nanos>,
         /// Whether what it killed is to stay away to the end.
         for_good: bool,
+        /// The CPU time of what it hit, just before.
+        cpu: Option<Nanos>,
     },
     /// The broker goes on, or is ready again; its process from now on.
     Back {
@@ -192,6 +194,7 @@ impl Player<'_> {
     fn begin_one(&mut self, due: Time, fault: &FaultSpec) -> Result<Time, brokers::BrokerError> {
         let injected = injected(fault.kind);
         let node = fault.node.unwrap_or(0) as usize;
+        let cpu = (self.broker.processes().of_node(node)).and_then(linux::cpu_time);
         if let Some((first, _)) = injected {
             self.broker.inject_at(node, first)?;
         }
@@ -205,6 +208,7 @@ impl Player<'_> {
             late: from.since(due),
             asked: fault.length.map(|length| length.0),
             for_good: is_for_good(fault),
+            cpu,
         });
         // Other nodes go on, or do not where they are too few: nothing returns with this one that tells it.
         if self.is_cluster() {
@@ -419,6 +423,7 @@ impl Faults {
             late,
             asked,
             for_good,
+            cpu,
         } = *event
         else {
             return;
@@ -432,6 +437,10 @@ impl Faults {
             for_good,
             ..FaultOutcome::default()
         });
+        if kind == RunFault::Kill {
+            let node = node.unwrap_or(0) as usize;
+            collected.killed.push(Killed { node, at, cpu });
+        }
         let returns = injected(kind).filter(|_| !for_good);
         self.away = returns.map(|_| (at, label(kind, node)));
         let end = if for_good { " for good" } else { "" };

@@ -48,6 +48,7 @@ use crate::look::Looks;
 use crate::scenarios::{MakeScenario, Occasion};
 use crate::trace::TracedBroker;
 use crate::{Error, Observer, hardware, observer::starting};
+pub(crate) use companion::Killed;
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use experiment::Experiment;
 use experiment::ProbedAddresses;

@@ -5,6 +5,9 @@ use measure::Clock;
 
 use super::recording::Recording;
 
+/// Seconds that a node has to be away for, so that it is told: readings take a part of that.
+const SHORTEST_ABSENCE: f64 = 0.1;
+
 impl Recording<'_> {
     /// Notes what each node has used when the measured phase begins. Its memory counts from here on: it may be killed
     /// before the first interval ends.
@@ -20,13 +23,18 @@ impl Recording<'_> {
         let Some((since, before)) = self.nodes_before.take() else {
             return;
         };
-        let seconds = Clock.now().since(since).as_secs_f64().max(1e-9);
+        let seconds = Clock.now().since(since).as_secs_f64();
         let peaks = self.node_peaks.iter().copied().chain(std::iter::repeat(0));
         let nodes = now.iter().zip(&before).zip(peaks).enumerate();
-        let nodes = nodes.map(|(node, ((now, before), peak))| NodeSummary {
-            node: u32::try_from(node).unwrap_or(u32::MAX),
-            cpu_cores: now.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds,
-            rss_mb: peak.max(now.rss_bytes) as f64 / 1e6,
+        let nodes = nodes.map(|(node, ((now, before), peak))| {
+            let cpu = now.used.cpu.saturating_sub(before.used.cpu).as_secs_f64();
+            let ran = now.ran.saturating_sub(before.ran).as_secs_f64();
+            NodeSummary {
+                node: u32::try_from(node).unwrap_or(u32::MAX),
+                cpu_cores: if ran > 0.0 { cpu / ran } else { 0.0 },
+                ran_s: (seconds - ran > SHORTEST_ABSENCE).then_some(ran),
+                rss_mb: peak.max(now.used.rss_bytes) as f64 / 1e6,
+            }
         });
         self.summary.nodes = nodes.collect();
     }
@@ -36,7 +44,7 @@ impl Recording<'_> {
         let nodes = self.usage.nodes();
         self.node_peaks.resize(nodes.len(), 0);
         for (peak, node) in self.node_peaks.iter_mut().zip(&nodes) {
-            *peak = node.rss_bytes.max(*peak);
+            *peak = node.used.rss_bytes.max(*peak);
         }
     }
 }

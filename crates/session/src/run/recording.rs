@@ -8,8 +8,8 @@ use archive::{
     BrokerSummary, Event, ProgramSummary, RunRecord, RunSummary, RunWriter, ScenarioPoint,
     SeriesPoint, SlicePoint, Warning,
 };
+use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
-use linux::{CombinedCores, ProcessUse};
 use load::scenario::Scenario;
 use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
@@ -27,7 +27,7 @@ use super::topology::BrokerState;
 use crate::Observer;
 use crate::connection_time::ConnectionCounts;
 use crate::judge::Planned;
-use crate::usage::{Reading, UsageSource, between};
+use crate::usage::{NodeUse, Reading, UsageSource, between};
 use brokers::{Listener, log::LogFollower};
 use experiment::Requirement;
 
@@ -133,7 +133,7 @@ pub(crate) struct Recording<'a> {
     /// What the broker's threads used in the measured phase.
     pub(crate) broker_threads: Option<ThreadUse>,
     /// When the measured phase began, and what each node of a cluster had used by then.
-    pub(super) nodes_before: Option<(Time, Vec<ProcessUse>)>,
+    pub(super) nodes_before: Option<(Time, Vec<NodeUse>)>,
     /// The largest memory of each node in the measured phase, bytes.
     pub(super) node_peaks: Vec<u64>,
     /// Shortest time that connecting took.
@@ -295,6 +295,14 @@ impl<'a> Recording<'a> {
     }
 
     fn keep(&mut self, collected: Collected) {
+        for killed in collected.killed {
+            let levels = self.usage.killed(&killed);
+            let t = self.seconds_since_origin(killed.at);
+            let length = Clock.now().since(killed.at).as_secs_f64();
+            if let Some(writer) = &mut self.writer {
+                writer.append_values(t, length, levels);
+            }
+        }
         for node in collected.returned {
             self.usage.follow_node(node.node, node.pid);
             let now = self.seconds_since_origin(Clock.now());
