@@ -118,9 +118,7 @@ fn repeatedly(
 ) -> Result<Performed, Failure> {
     let watched = Watched::start()?;
     let mut exporter = output.metrics.start(&shape.title, output.quiet)?;
-    let mut records = Vec::new();
-    let mut last = None;
-    let mut broken = None;
+    let (mut records, mut last, mut broken) = (Vec::new(), None, None);
     for number in 1..=times {
         let mut shape = shape.clone();
         shape.title = format!("{}, run {number} of {times}", shape.title);
