@@ -205,15 +205,17 @@ fn told_peak(of: &ScaleRuns, found: &Scalability) -> Result<f64, ScaleDoubt> {
     })
 }
 
-/// The smallest number of clients of whose runs the generator limited more than half.
+/// The smallest number of clients from which on the generator limited more than half of all runs, and of its own.
 fn generator_from(of: &ScaleRuns) -> Option<u32> {
-    of.values.iter().copied().find(|value| {
-        let own = of.runs.iter().filter(|it| it.clients == *value);
-        let limited = own
-            .clone()
-            .filter(|it| it.limited_by == LimitedBy::Generator);
-        2 * limited.count() > own.count()
-    })
+    let is_limited = |counts: &dyn Fn(u32) -> bool| {
+        let runs = || of.runs.iter().filter(|it| counts(it.clients));
+        let limited = runs().filter(|it| it.limited_by == LimitedBy::Generator);
+        2 * limited.count() > runs().count()
+    };
+    let numbers = of.runs.iter().map(|it| it.clients);
+    let from =
+        numbers.filter(|from| is_limited(&|it| it == *from) && is_limited(&|it| it >= *from));
+    from.min()
 }
 
 #[cfg(test)]
@@ -271,7 +273,15 @@ mod tests {
         // One of two runs is not most of them.
         limit(&mut of, 4, 1);
         assert_eq!(scale_law(&of).unwrap().no_peak, None);
+        // What it limits at few clients alone is not "from there on".
+        limit(&mut of, 2, 2);
+        assert_eq!(scale_law(&of).unwrap().no_peak, None);
         limit(&mut of, 8, 2);
+        of.runs.iter_mut().for_each(|it| {
+            if it.clients == 2 {
+                it.limited_by = LimitedBy::Broker;
+            }
+        });
         limit(&mut of, 16, 2);
         let law = scale_law(&of).unwrap();
         assert_eq!(

@@ -7,7 +7,7 @@ use super::table::{FOOTNOTE, Table, or_dash};
 use super::text::{Style, sanitise, width, wrap};
 use crate::numbers::{marked, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
-use crate::text::scale::{computed, mean, scale_explained};
+use crate::text::scale::{computed, mean, scale_explained, throughputs};
 
 /// Columns of the bar that shows a latency.
 const BAR: usize = 16;
@@ -77,13 +77,10 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
     let mut table = Table::of("|msg/s|each|fitted|runs<").titled(&sanitise(scale.noun()));
     table.drop_in_order(&[4, 2]);
     let law = scale.law.as_ref().map(computed);
-    for clients in &scale.values {
-        let Some(found) = mean(scale, *clients) else {
-            continue;
-        };
-        let own = scale.runs.iter().filter(|it| it.clients == *clients);
-        let own: Vec<String> = own.map(|it| rate(it.throughput)).collect();
-        let count = f64::from(*clients);
+    for (clients, all) in throughputs(scale) {
+        let found = mean(&all);
+        let own: Vec<String> = all.iter().map(|it| rate(*it)).collect();
+        let count = f64::from(clients);
         let fitted = or_dash(law.map(|it| rate(it.throughput(count))));
         table.row(vec![
             clients.to_string(),

@@ -217,7 +217,8 @@ fn few(of: &Comparison, shown: ShownColumns) -> Option<String> {
     };
     (!too_few(of).is_empty()).then(|| {
         format!(
-            "Fewer than {LEAST_PAIRS} {} prove neither a change nor that there is none, whatever they show: {holds}no p is told.",
+            "A figure that both sides have takes {LEAST_PAIRS} {} to be decided. Fewer prove neither a change nor that there is none, \
+             whatever they show: {holds}no p is told.",
             units(of)
         )
     })

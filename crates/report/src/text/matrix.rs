@@ -39,11 +39,13 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
         // What `1 / 12` means.
         *first = first.replacen(": ", &format!(" ({}): ", keys(of)), 1);
     }
-    let few = of.comparisons().map(too_few).find(|it| !it.is_empty());
+    let few: Vec<String> = of.comparisons().map(too_few).collect();
+    // Where some cells have enough, that is not why.
+    let few = few.iter().min_by_key(|it| it.len());
     match (parts.is_empty(), open) {
         (true, 0) => return format!("the same within the margins in all {cells}"),
         (true, open) if open == of.cells.len() => {
-            let few = few.unwrap_or_default();
+            let few = few.map_or("", String::as_str);
             return format!("cannot tell of any of {cells} whether something changed{few}");
         }
         (true, open) => {
@@ -240,6 +242,16 @@ mod tests {
         );
         let open = matrix(&[("a", &[(Undecided, 0.0)])]);
         assert!(headline(&open).starts_with("cannot tell of any"));
+        // Too few runs of one cell do not explain another one.
+        let mut open = matrix(&[("a", &[(Undecided, 0.0)]), ("b", &[(Undecided, 0.0)])]);
+        let few = ": fewer than 5 runs of each side cannot prove a change";
+        assert!(headline(&open).ends_with(few));
+        let enough = open.cells[1].comparison.as_mut().expect("decided");
+        for side in [&mut enough.a, &mut enough.b] {
+            side.runs = vec![archive::ComparedRun::default(); 8];
+        }
+        let whether = "cannot tell of any of 2 cells whether something changed";
+        assert_eq!(headline(&open), whether);
         let mut noise = same;
         for cell in &mut noise.cells {
             cell.comparison.as_mut().expect("decided").is_aa = true;

@@ -1,7 +1,9 @@
 //! Sentences of throughputs of different numbers of clients, and of the law that they follow.
 
+use std::collections::BTreeMap;
+
 use archive::{LimitedBy, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRuns};
-use compare::{Estimate, Scalability};
+use compare::{Estimate, LEAST_CLIENT_COUNTS, Scalability};
 
 use crate::numbers::{counted, percent, rate, three_digits};
 
@@ -20,47 +22,54 @@ pub(crate) fn computed(law: &ScaleLaw) -> Scalability {
     }
 }
 
-/// The mean throughput of so many clients; `None` where no run had them.
-pub(crate) fn mean(of: &ScaleRuns, clients: u32) -> Option<f64> {
-    let all: Vec<f64> = of
-        .runs
-        .iter()
-        .filter(|it| it.clients == clients)
-        .map(|it| it.throughput)
-        .collect();
-    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+/// Numbers of clients that were run, the lowest first, with the throughputs of their runs.
+pub(crate) fn throughputs(of: &ScaleRuns) -> BTreeMap<u32, Vec<f64>> {
+    let mut all: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for run in &of.runs {
+        all.entry(run.clients).or_default().push(run.throughput);
+    }
+    all
+}
+
+/// The mean of the throughputs of a number of clients.
+pub(crate) fn mean(all: &[f64]) -> f64 {
+    all.iter().sum::<f64>() / all.len().max(1) as f64
+}
+
+/// The most clients that were run.
+pub(crate) fn most(of: &ScaleRuns) -> u32 {
+    of.runs.iter().map(|it| it.clients).max().unwrap_or(1)
 }
 
 /// What was found, in a sentence.
 pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
     let noun = of.noun();
-    let known = of
-        .values
-        .iter()
-        .filter_map(|it| Some((*it, mean(of, *it)?)));
-    let known: Vec<(u32, f64)> = known.collect();
-    let (Some(first), Some(best)) = (
-        known.first(),
-        known.iter().max_by(|a, b| a.1.total_cmp(&b.1)),
-    ) else {
+    let known = throughputs(of).into_iter();
+    let known: Vec<(u32, f64)> = known.map(|(clients, of)| (clients, mean(&of))).collect();
+    // Of equal ones the fewest clients.
+    let best = known.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (Some(first), Some(best)) = (known.first(), best) else {
         return "no run has ended, so that nothing is known".to_owned();
     };
-    if best.0 == first.0 {
-        return format!(
-            "{} {} {} msg/s, and more of them pass no more",
-            counted(best.0.into(), noun.trim_end_matches('s')),
-            if best.0 == 1 { "passes" } else { "pass" },
-            rate(best.1)
-        );
+    let passes = |clients: u32| if clients == 1 { "passes" } else { "pass" };
+    let pass = format!(
+        "{} {} {} msg/s",
+        counted(best.0.into(), noun.trim_end_matches('s')),
+        passes(best.0),
+        rate(best.1)
+    );
+    match best.0 == first.0 {
+        _ if best.1 <= 0.0 => "no message passed, so that nothing is known".to_owned(),
+        true if known.len() == 1 => format!("{pass}; no other number was run"),
+        true => format!("{pass}, and more of them pass no more"),
+        false if first.1 <= 0.0 => format!("{pass}, and {} {} none", first.0, passes(first.0)),
+        false => format!(
+            "{pass}, {} times what {} {}",
+            three_digits(best.1 / first.1),
+            first.0,
+            passes(first.0)
+        ),
     }
-    let times = three_digits(best.1 / first.1.max(f64::MIN_POSITIVE));
-    format!(
-        "{} {noun} pass {} msg/s, {times} times what {} {}",
-        best.0,
-        rate(best.1),
-        first.0,
-        if first.0 == 1 { "passes" } else { "pass" }
-    )
 }
 
 /// What the law says of it, a sentence each.
@@ -68,14 +77,15 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     let noun = of.noun();
     let Some(law) = &of.law else {
         return vec![format!(
-            "no law can be fitted yet: that takes runs with 4 different numbers of {noun}"
+            "no law can be fitted: that takes {LEAST_CLIENT_COUNTS} different numbers of {noun} with which messages pass"
         )];
     };
     let found = computed(law);
-    let most = of.values.last().copied().unwrap_or(1);
+    let most = most(of);
     // What a curve that lies off the runs would be made of, nobody needs to know.
-    if law.no_peak == Some(ScaleDoubt::PoorFit) {
-        return vec![doubt(ScaleDoubt::PoorFit, noun, most)];
+    if found.is_poor() {
+        let why = law.no_peak.unwrap_or(ScaleDoubt::PoorFit);
+        return vec![doubt(why, noun, most)];
     }
     let [lost, contention, coherence] = found.lost(f64::from(most));
     let mut out = vec![format!(
@@ -125,12 +135,14 @@ fn doubt(why: ScaleDoubt, noun: &str, most: u32) -> String {
 
 /// How it was found, and what limits what it says.
 pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
-    let mut notes = vec![format!(
-        "{} of {}, unthrottled, {} of each number in turns",
-        counted(of.runs.len() as u64, "run"),
-        of.key,
-        of.repeats
-    )];
+    let each = of.repeats;
+    let is_each = throughputs(of).values().all(|it| it.len() == each as usize);
+    let turns = match is_each {
+        true => format!("{each} of each number in turns"),
+        false => format!("in turns; asked for were {each} of each number"),
+    };
+    let runs = counted(of.runs.len() as u64, "run");
+    let mut notes = vec![format!("{runs} of {}, unthrottled, {turns}", of.key)];
     if let Some(law) = &of.law {
         let estimate = |it: &ScaleEstimate, shown: fn(f64) -> String| match it.interval {
             Some((low, high)) => format!(
@@ -206,6 +218,44 @@ mod tests {
             repeats: 1,
             runs: points.iter().map(run).collect(),
             law,
+        }
+    }
+
+    /// Whatever was run: nothing is said of numbers that were not, and of none that passes.
+    #[test]
+    fn the_sentence_is_true_of_every_run() {
+        let mut random = testkit::Random::new(3);
+        for _ in 0..5_000 {
+            let points: Vec<(u32, f64)> = (0..random.below(7))
+                .map(|_| {
+                    let clients = random.of(&[1, 2, 4, 8]);
+                    (clients, random.of(&[0.0, 0.0, 10.0, 10.0, 35.0]))
+                })
+                .collect();
+            let mut of = runs(&points, None);
+            // What is planned is none of it.
+            (of.values, of.repeats) = (vec![1, 2, 4, 8, 16], 2);
+            let told = scale_headline(&of);
+            let all = throughputs(&of);
+            let best = all.values().map(|it| mean(it)).fold(0.0, f64::max);
+            let first = all.values().next().map_or(0.0, |it| mean(it));
+            for (said, is_true) in [
+                ("no run has ended", all.is_empty()),
+                ("no message passed", !all.is_empty() && best <= 0.0),
+                ("no other number was run", all.len() == 1 && best > 0.0),
+                (
+                    "more of them pass no more",
+                    all.len() > 1 && best > 0.0 && first >= best,
+                ),
+                ("none", first <= 0.0 && best > 0.0),
+                ("times what", first > 0.0 && best > first),
+            ] {
+                assert_eq!(told.contains(said), is_true, "{said}: {told}: {points:?}");
+            }
+            let notes = scale_notes(&of);
+            let is_even = all.values().all(|it| it.len() == 2);
+            let said = notes[0].ends_with(", 2 of each number in turns");
+            assert_eq!(said, is_even, "{notes:?}: {points:?}");
         }
     }
 

@@ -63,7 +63,7 @@ pub struct ScaleLawView {
 }
 
 pub(super) fn scale(of: &ScaleRuns, dir: &Path, beside: &Path) -> ScaleView {
-    let most = of.values.last().copied().unwrap_or(1);
+    let most = words::most(of);
     let law = of.law.as_ref().map(|law| {
         let computed = words::computed(law);
         let step = |i: u32| 1.0 + f64::from(most - 1) * f64::from(i) / f64::from(CURVE);
