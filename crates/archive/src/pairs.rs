@@ -1,7 +1,7 @@
 //! `pairs.json`: which runs of two sides were made in turns, and which belong together. It stands in a folder of its own, with
 //! the runs beside it, and is written anew after each of them, so that whoever was stopped can go on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
@@ -92,6 +92,14 @@ impl PairedRuns {
     pub const SCHEMA: &'static str = "bellows.pairs/1";
     /// Pairs of one experiment.
     pub const MOST_PAIRS: u32 = 500;
+
+    /// The folders of its runs, by their names, where `dir` is its own.
+    #[must_use]
+    pub fn folders(&self, dir: &Path) -> HashMap<String, PathBuf> {
+        let runs = self.runs.iter();
+        runs.map(|run| (run.id.clone(), dir.join(&run.id)))
+            .collect()
+    }
 
     /// Makes the folder for runs in pairs below the folder of runs.
     ///

@@ -1,7 +1,6 @@
 //! Runs in pairs as a folder holds them, the cells of a matrix or one comparison that stands alone: what they decide, and how that is
 //! told.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use archive::{
@@ -203,7 +202,7 @@ impl PairedFolder {
                     report::html::render_comparison(&ComparisonSource {
                         comparison,
                         name: &cell.runs.name,
-                        runs: &cell.folders(),
+                        runs: &cell.runs.folders(&cell.dir),
                         logs: None,
                         pairs: Some(&cell.runs),
                         folder: Some(beside),
@@ -276,12 +275,6 @@ impl PairedCell {
         };
         let (a, b) = (of(|it| it.0), of(|it| it.1));
         compare_functions(comparison, &a, &b);
-    }
-
-    /// The folders of its runs, by their names.
-    fn folders(&self) -> HashMap<String, PathBuf> {
-        let folder = |id: &String| (id.clone(), self.dir.join(id));
-        self.runs.runs.iter().map(|run| folder(&run.id)).collect()
     }
 }
 

@@ -7,10 +7,10 @@ use archive::{ComparedMatrix, PairedMatrix};
 use measure::Problem;
 
 use super::matrix::render_matrix;
-use super::page::{Document, escape, write, write_redacted};
+use super::page::{Document, cautions, escape, head, write, write_redacted};
 use crate::redact::Redaction;
 use crate::text::comparison::{change_and_interval, table_values};
-use crate::view::{ComparisonPage, ComparisonSource, ComparisonView, MatrixSource, NOT_YET};
+use crate::view::{ComparisonSource, ComparisonView, MatrixSource, NOT_YET};
 
 /// The page of a comparison as one HTML document.
 ///
@@ -61,14 +61,14 @@ pub(super) fn redacted(dir: &Path, redaction: &mut Redaction) -> Result<String, 
         };
         return super::matrix::redacted(&source, redaction);
     }
-    let mut view = ComparisonPage::read(dir, dir)?.comparison;
+    let mut view = ComparisonView::of_pairs(dir, dir)?;
     redaction.note_comparison(&mut view, dir);
     write_redacted(&parts(&view), redaction)
 }
 
 /// The page of runs in pairs that stand alone.
 fn alone(dir: &Path, folder: &Path) -> Result<String, Problem> {
-    document(&ComparisonPage::read(dir, folder)?.comparison)
+    document(&ComparisonView::of_pairs(dir, folder)?)
 }
 
 fn of_matrix(matrix: &ComparedMatrix, dir: &Path, folder: &Path) -> Result<String, Problem> {
@@ -91,32 +91,16 @@ fn document(view: &ComparisonView) -> Result<String, Problem> {
 }
 
 fn parts(view: &ComparisonView) -> Document<'_, ComparisonView> {
-    Document {
-        name: &view.name,
-        kind: "comparison",
-        summary: static_summary(view),
-        view,
-        columns: &[],
-    }
+    Document::new("comparison", &view.name, static_summary(view), view)
 }
 
 /// The sentence, the cautions and the figures as plain HTML.
 fn static_summary(view: &ComparisonView) -> String {
-    let mut out = format!(
-        "<h1>{}</h1><p class=\"headline\">{}</p>",
-        escape(&view.name),
-        escape(&view.headline)
-    );
+    let mut out = head(&view.name, &view.headline);
     if let Some(text) = &view.explanation {
         let _ = write!(out, "<p>{}</p>", escape(text));
     }
-    let cautions = view.forced.iter().chain(&view.remarks);
-    let cautions: String = cautions
-        .map(|text| format!("<li>{}</li>", escape(text)))
-        .collect();
-    if !cautions.is_empty() {
-        let _ = write!(out, "<ul class=\"warnings\">{cautions}</ul>");
-    }
+    out += &cautions(view.forced.iter().chain(&view.remarks));
     out.push_str(
         "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th></th>\
          <th>A</th><th>B</th><th>change</th><th>interval</th><th>decision</th></tr></thead><tbody>",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use archive::LimitOutcome;
 use measure::{LatencySummary, Problem};
 
-use super::page::{Document, escape, write, write_redacted};
+use super::page::{Document, escape, head, write, write_redacted};
 use crate::numbers::{FOOTNOTE, marked, rate};
 use crate::redact::Redaction;
 use crate::view::{LimitView, ScaleView};
@@ -40,13 +40,7 @@ fn document(view: &LimitView) -> Result<String, Problem> {
 }
 
 fn parts(view: &LimitView) -> Document<'_, LimitView> {
-    Document {
-        name: &view.name,
-        kind: "limit",
-        summary: static_summary(view),
-        view,
-        columns: &[],
-    }
+    Document::new("limit", &view.name, static_summary(view), view)
 }
 
 /// The sentence and the trials as plain HTML.
@@ -59,11 +53,7 @@ fn static_summary(view: &LimitView) -> String {
 
 /// The same of runs with different numbers of clients.
 fn summary_of_scale(view: &LimitView, scale: &ScaleView) -> String {
-    let mut out = format!(
-        "<h1>{}</h1><p class=\"headline\">{}</p>",
-        escape(&view.name),
-        escape(&view.headline)
-    );
+    let mut out = head(&view.name, &view.headline);
     for text in &scale.explained {
         let _ = write!(out, "<p>{}</p>", escape(text));
     }

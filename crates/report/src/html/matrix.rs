@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use measure::Problem;
 
-use super::page::{Document, escape, write, write_redacted};
+use super::page::{Document, cautions, escape, head, write, write_redacted};
 use crate::redact::Redaction;
 use crate::text::comparison::change_and_interval;
 use crate::view::{CellView, MatrixSource, MatrixView};
@@ -28,29 +28,13 @@ pub(super) fn redacted(
 }
 
 fn parts(view: &MatrixView) -> Document<'_, MatrixView> {
-    Document {
-        name: &view.name,
-        kind: "matrix",
-        summary: static_summary(view),
-        view,
-        columns: &[],
-    }
+    Document::new("matrix", &view.name, static_summary(view), view)
 }
 
 /// The sentence, the cautions and the effects as plain HTML.
 fn static_summary(view: &MatrixView) -> String {
-    let mut out = format!(
-        "<h1>{}</h1><p class=\"headline\">{}</p>",
-        escape(&view.name),
-        escape(&view.headline)
-    );
-    let cautions = view.forced.iter().chain(&view.remarks);
-    let cautions: String = cautions
-        .map(|text| format!("<li>{}</li>", escape(text)))
-        .collect();
-    if !cautions.is_empty() {
-        let _ = write!(out, "<ul class=\"warnings\">{cautions}</ul>");
-    }
+    let mut out = head(&view.name, &view.headline);
+    out += &cautions(view.forced.iter().chain(&view.remarks));
     out.push_str(
         "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th></th>",
     );

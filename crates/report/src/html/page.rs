@@ -32,15 +32,29 @@ pub(super) struct Document<'a, V> {
     pub(super) columns: &'a [u8],
 }
 
+impl<'a, V> Document<'a, V> {
+    pub(super) fn new(kind: &'static str, name: &'a str, summary: String, view: &'a V) -> Self {
+        Self {
+            name,
+            kind,
+            summary,
+            view,
+            columns: &[],
+        }
+    }
+}
+
 /// The whole document of a run.
 pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
-    write(&Document {
-        name: &page.run.name,
-        kind: "run",
-        summary: static_summary(&page.run),
-        view: &page.run,
+    write(&parts(page))
+}
+
+fn parts(page: &RunPage) -> Document<'_, RunView> {
+    let run = &page.run;
+    Document {
         columns: &page.columns,
-    })
+        ..Document::new("run", &run.name, static_summary(run), run)
+    }
 }
 
 /// The whole document of a run, without names.
@@ -50,14 +64,7 @@ pub(super) fn redacted(
     redaction: &mut Redaction,
 ) -> Result<String, Problem> {
     redaction.note_run(&mut page.run, dir);
-    let of = Document {
-        name: &page.run.name,
-        kind: "run",
-        summary: static_summary(&page.run),
-        view: &page.run,
-        columns: &page.columns,
-    };
-    write_redacted(&of, redaction)
+    write_redacted(&parts(page), redaction)
 }
 
 /// Any whole document, without the names that were noted.
@@ -132,22 +139,12 @@ fn pack(view: &impl Serialize, columns: &[u8]) -> Result<String, Problem> {
 /// The sentence, the warnings and the percentiles as plain HTML, shown until the program has
 /// started and where scripts are off.
 fn static_summary(run: &RunView) -> String {
-    let mut out = String::new();
-    let sentence: String = run.headline.iter().map(|p| escape(&p.text)).collect();
-    let _ = write!(
-        out,
-        "<h1>{}</h1><p class=\"headline\">{sentence}</p>",
-        escape(&run.name)
-    );
+    let sentence: String = run.headline.iter().map(|it| it.text.as_str()).collect();
+    let mut out = head(&run.name, &sentence);
     if run.warnings.is_empty() {
         out.push_str("<p class=\"fine\"><b>No warnings.</b></p>");
-    } else {
-        out.push_str("<ul class=\"warnings\">");
-        for warning in &run.warnings {
-            let _ = write!(out, "<li>{}</li>", escape(&warning.text));
-        }
-        out.push_str("</ul>");
     }
+    out += &cautions(run.warnings.iter().map(|it| &it.text));
     out.push_str(
         "<noscript><p>Charts, flame graph and tables need JavaScript; nothing is loaded from \
          anywhere.</p></noscript><table><thead><tr><th></th>",
@@ -168,6 +165,21 @@ fn static_summary(run: &RunView) -> String {
     }
     out.push_str("</tbody></table>");
     out
+}
+
+/// A page's name and its first sentence.
+pub(super) fn head(name: &str, headline: &str) -> String {
+    let (name, headline) = (escape(name), escape(headline));
+    format!("<h1>{name}</h1><p class=\"headline\">{headline}</p>")
+}
+
+/// What speaks against a page's figures, as a list; empty where nothing does.
+pub(super) fn cautions<'a>(all: impl Iterator<Item = &'a String>) -> String {
+    let items: String = all.map(|it| format!("<li>{}</li>", escape(it))).collect();
+    match items.as_str() {
+        "" => items,
+        _ => format!("<ul class=\"warnings\">{items}</ul>"),
+    }
 }
 
 /// Text as HTML, control and direction characters as symbols.

@@ -39,9 +39,8 @@ use crate::numbers::seconds_digits;
 
 pub(crate) use comparison::NOT_YET;
 pub use comparison::{
-    CellView, ComparedCurve, ComparedPanel, ComparisonOutcome, ComparisonPage, ComparisonSource,
-    ComparisonView, ExperimentDifference, FigureRow, MatrixSource, MatrixView, SideRun, SideView,
-    SideWarning,
+    CellView, ComparedCurve, ComparedPanel, ComparisonOutcome, ComparisonSource, ComparisonView,
+    ExperimentDifference, FigureRow, MatrixSource, MatrixView, SideRun, SideView, SideWarning,
 };
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
@@ -107,6 +106,8 @@ pub struct RunView {
     pub phases: Vec<PhaseSpan>,
     /// Labelled moments, those of faults first.
     pub events: Vec<Event>,
+    /// When faults killed the broker or a node of it, in seconds since the origin.
+    pub killed: Vec<f64>,
     /// What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load.
     pub returns: Vec<Event>,
     /// Times in which somebody stood still.
@@ -279,6 +280,12 @@ fn faults_first(events: &[Event], faults: &[FaultOutcome]) -> Vec<Event> {
     all.into_iter().map(|(_, event)| event.clone()).collect()
 }
 
+/// When a fault killed something, if it did.
+fn killed(fault: &FaultOutcome) -> Option<f64> {
+    let has_begun = fault.for_good || fault.asked_s.is_some();
+    (fault.kind == "kill" && has_begun).then_some(fault.t)
+}
+
 /// What came back after the end of the time axis, and how long after its fault.
 fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
     let of = |fault: &FaultOutcome| {
@@ -340,7 +347,7 @@ impl RunView {
             notes.push(format!("the run's note and tags cannot be read: {e}"));
             archive::Labels::default()
         });
-        let named = named::read(&run.dir, &mut notes);
+        let named = named::read(&run.dir, &summary.faults, &mut notes);
         let traces = traces::traces(run, &summary, &mut notes);
         let [headline, whole_headline] = sentences(record, &phases, &summary);
         let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
@@ -367,6 +374,7 @@ impl RunView {
             broker: summary.broker,
             phases,
             events: faults_first(&record.events, &summary.faults),
+            killed: summary.faults.iter().filter_map(killed).collect(),
             returns: returns(&summary.faults, span.1),
             stalls: stalls(record),
             looks: traces::looks(&record.looks),

@@ -1,7 +1,6 @@
 //! The view model of a matrix: where a change helps and where it hurts, as data.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use archive::{
     ComparedCell, ComparedMatrix, Comparison, Hardware, MatrixKey, PairedMatrix, PairedRuns,
@@ -177,12 +176,10 @@ impl Opened {
         let Some(comparison) = &cell.comparison else {
             return;
         };
-        let folder = |run: &archive::PairedRun| (run.id.clone(), dir.join(&run.id));
-        let runs: HashMap<String, PathBuf> = pairs.runs.iter().map(folder).collect();
         let source = ComparisonSource {
             comparison,
             name: &pairs.name,
-            runs: &runs,
+            runs: &pairs.folders(&dir),
             logs: None,
             pairs: Some(&pairs),
             folder: of.folder,

@@ -180,6 +180,26 @@ impl From<&ComparedFigure> for FigureRow {
 }
 
 impl ComparisonView {
+    /// Reads a folder of runs in pairs with what was decided, for a page in another folder or in the same.
+    ///
+    /// # Errors
+    /// Where the folder holds none, or nothing was decided yet.
+    pub fn of_pairs(dir: &Path, page: &Path) -> Result<Self, Problem> {
+        let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
+        let comparison = Comparison::read(dir).map_err(|error| Problem {
+            help: NOT_YET.to_owned(),
+            ..error.problem()
+        })?;
+        Ok(Self::read(&ComparisonSource {
+            comparison: &comparison,
+            name: &pairs.name,
+            runs: &pairs.folders(dir),
+            logs: None,
+            pairs: Some(&pairs),
+            folder: Some(page),
+        }))
+    }
+
     /// Reads what the archive holds of the runs. Runs that cannot be read are missing in what is drawn over time, and a remark
     /// says so.
     #[must_use]
@@ -334,39 +354,6 @@ fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
         format!("{of} {}: {reason}", pairs.join(", "))
     });
     told.collect()
-}
-
-/// A comparison's view, as the page holds it.
-#[derive(Clone, Debug)]
-pub struct ComparisonPage {
-    /// All of it.
-    pub comparison: ComparisonView,
-}
-
-impl ComparisonPage {
-    /// Reads a folder of runs in pairs with what was decided, for a page in another folder or in the same.
-    ///
-    /// # Errors
-    /// Where the folder holds none, or nothing was decided yet.
-    pub fn read(dir: &Path, page: &Path) -> Result<Self, Problem> {
-        let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
-        let comparison = Comparison::read(dir).map_err(|error| Problem {
-            help: NOT_YET.to_owned(),
-            ..error.problem()
-        })?;
-        let folder = |run: &archive::PairedRun| (run.id.clone(), dir.join(&run.id));
-        let runs: HashMap<String, PathBuf> = pairs.runs.iter().map(folder).collect();
-        Ok(Self {
-            comparison: ComparisonView::read(&ComparisonSource {
-                comparison: &comparison,
-                name: &pairs.name,
-                runs: &runs,
-                logs: None,
-                pairs: Some(&pairs),
-                folder: Some(page),
-            }),
-        })
-    }
 }
 
 #[cfg(test)]
