@@ -15,7 +15,6 @@ pub struct Facts {
     /// Requested messages per second; `None` if unthrottled.
     pub requested_rate: Option<f64>,
     /// Producers were to send so many messages, and no more, and all of them were sent in the measured phase.
-    #[serde(default)]
     pub counted: bool,
     /// Standard deviation of the number of requested messages, where arrivals are random.
     pub requested_deviation: f64,
@@ -47,14 +46,12 @@ pub struct Facts {
     pub loop_lag_max_ns: u64,
     /// Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
     /// percentile of the latencies.
-    #[serde(default)]
     pub lag_explains: f64,
     /// Cores that bellows may use.
     pub cores: u32,
     /// Cores of the machine; 0 where that is not known.
     pub machine_cores: u32,
     /// Bellows and the broker may not use the same cores.
-    #[serde(default)]
     pub apart: bool,
     /// Share of the machine's time that nobody used.
     pub idle: Option<f64>,
@@ -70,17 +67,16 @@ pub struct Facts {
     pub round_trip_ns: Option<u64>,
     /// The shortest time in which the broker itself answered before the load began, nanoseconds: all
     /// of the way there and back, past whatever passes connections on.
-    #[serde(default)]
     pub idle_answer_ns: Option<u64>,
     /// The process on this machine that passes connections on to the broker: a tunnel, a proxy.
-    #[serde(default, rename = "relay")]
+    #[serde(rename = "relay")]
     pub proxy: Option<String>,
     /// How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
     /// at the end of the measured phase, at the rate at which it passed on.
-    #[serde(default, rename = "relay_held_ns")]
+    #[serde(rename = "relay_held_ns")]
     pub proxy_held_ns: Option<u64>,
     /// What the kernel says of that process's own connections, to the broker.
-    #[serde(default, rename = "behind_relay")]
+    #[serde(rename = "behind_relay")]
     pub behind_proxy: Option<ConnectionTime>,
     /// What the kernel says of the connections to the broker.
     pub connections: Option<ConnectionTime>,
@@ -406,7 +402,6 @@ pub struct ProducerTime {
     /// The in-flight budget was used up: answers were awaited.
     pub budget: f64,
     /// The broker gave no credit (AMQP 1.0).
-    #[serde(default)]
     pub credit: f64,
     /// The socket took no more bytes.
     pub socket: f64,
@@ -470,10 +465,8 @@ pub struct ConnectionTime {
     pub resent: f64,
     /// TCP's smoothed round trip at the end of the measured phase, mean over the connections,
     /// nanoseconds: under load, unlike [`Evidence::round_trip_ns`].
-    #[serde(default)]
     pub round_trip_ns: u64,
     /// Bytes that waited in our sockets then, mean over the connections.
-    #[serde(default)]
     pub unsent_bytes: u64,
 }
 
@@ -487,6 +480,5 @@ pub struct Capacity {
     pub shape: String,
     /// The generator could do more: the machine was busy meanwhile, or the embedded broker, which
     /// shared it, was the limit.
-    #[serde(default)]
     pub at_least: bool,
 }

@@ -193,7 +193,7 @@ pub struct SliceLog {
 }
 
 impl SliceLog {
-    /// Opens the slices of a run folder; a missing file is empty: earlier versions wrote none.
+    /// Opens the slices of a run folder; a missing file is empty.
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::SLICES);
         let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);

@@ -185,22 +185,10 @@ impl Lines {
     #[must_use]
     pub fn csv_line(&self, interval: &Interval, since_start: Nanos) -> String {
         let has = self.columns;
-        let count = interval.counters;
-        let length = interval.length();
-        let rates = [
-            (has.published, count.sent),
-            (has.returns(), count.returned),
-            (has.confirms(), count.completed),
-            (has.confirms(), count.nacked),
-            (has.received, count.received),
-        ];
+        let cell = |shown: bool, text: String| if shown { text } else { String::new() };
         let mut cells = vec![self.id.clone(), seconds(since_start)];
-        for (shown, count) in rates {
-            cells.push(if shown {
-                rate(count, length)
-            } else {
-                String::new()
-            });
+        for (shown, _, rate) in self.all_rates(interval) {
+            cells.push(cell(shown, rate));
         }
         let consumer = self.values(interval, Metric::END_TO_END);
         let confirm = self.values(interval, Metric::ACK_RESPONSE);
@@ -208,11 +196,7 @@ impl Lines {
         for range in [0..5, 5..8] {
             for (shown, values) in &kinds {
                 for value in values.get(range.clone()).unwrap_or_default() {
-                    cells.push(if *shown {
-                        value.to_string()
-                    } else {
-                        String::new()
-                    });
+                    cells.push(cell(*shown, value.to_string()));
                 }
             }
         }
@@ -242,10 +226,10 @@ impl Lines {
         text
     }
 
-    fn rates(&self, interval: &Interval) -> Vec<(&'static str, String)> {
+    /// The rates by their names, and whether the test has them.
+    fn all_rates(&self, interval: &Interval) -> [(bool, &'static str, String); 5] {
         let has = self.columns;
         let count = interval.counters;
-        let length = interval.length();
         let all = [
             (has.published, "sent", count.sent),
             (has.returns(), "returned", count.returned),
@@ -253,10 +237,12 @@ impl Lines {
             (has.confirms(), "nacked", count.nacked),
             (has.received, "received", count.received),
         ];
-        let shown = all.into_iter().filter(|(shown, ..)| *shown);
-        shown
-            .map(|(_, name, count)| (name, rate(count, length)))
-            .collect()
+        all.map(|(shown, name, count)| (shown, name, rate(count, interval.length())))
+    }
+
+    fn rates(&self, interval: &Interval) -> impl Iterator<Item = (&'static str, String)> {
+        let shown = self.all_rates(interval).into_iter().filter(|it| it.0);
+        shown.map(|(_, name, rate)| (name, rate))
     }
 
     fn latencies(&self, interval: &Interval) -> Vec<(&'static str, Latencies)> {

@@ -8,11 +8,11 @@ export type Awaited = "answers" | "credit" | "sockets" | "deliveries";
 export type BindingRecord = {
 /** Source exchange; empty for the default exchange. */
 source: string,
-/** Virtual host of both; empty where the record is older than this field. */
+/** Virtual host of both. */
 vhost: string,
 /** Destination queue or exchange. */
 destination: string,
-/** What the destination is, `queue` or `exchange`; empty where the record is older than this field. */
+/** What the destination is, `queue` or `exchange`. */
 destination_type: string,
 /** Routing key. */
 routing_key: string,
@@ -198,8 +198,6 @@ export type ComparisonOutcome = "worse" | "better" | "same" | "undecided" | "noi
 
 /** A comparison as a person sees it. */
 export type ComparisonView = {
-/** Version of this form. */
-format: number,
 /** The experiment's name. */
 name: string,
 /** When its first run began, RFC 3339 in UTC; empty where that is not known. */
@@ -372,7 +370,7 @@ capacity: Capacity | null, };
 export type ExchangeRecord = {
 /** Name; empty for the default exchange. */
 name: string,
-/** Its virtual host; empty where the record is older than this field. */
+/** Its virtual host. */
 vhost: string,
 /** `direct`, `topic`, … */
 type: string, };
@@ -640,8 +638,6 @@ export type LimitOutcome = "held" | "missed" | "unclear";
 
 /** A search as a person sees it. */
 export type LimitView = {
-/** Version of this form. */
-format: number,
 /** The experiment's name. */
 name: string,
 /** When the first trial began, RFC 3339 in UTC; empty where that is not known. */
@@ -716,8 +712,6 @@ values: Array<string>, };
 
 /** A matrix as a person sees it. */
 export type MatrixView = {
-/** Version of this form. */
-format: number,
 /** The experiment's name. */
 name: string,
 /** When its first run began, RFC 3339 in UTC; empty where that is not known. */
@@ -982,7 +976,7 @@ export type QuantityUnit = "ns" | "per_second" | "share" | "count" | "bytes" | "
 export type QueueRecord = {
 /** The queue's name. */
 name: string,
-/** Its virtual host; empty where the record is older than this field. */
+/** Its virtual host. */
 vhost: string,
 /** `classic`, `quorum`, `stream`, or what the broker says. */
 type: string,
@@ -1136,8 +1130,6 @@ export type RunState = "running" | "complete" | "interrupted" | "failed";
 
 /** A run as a person sees it. */
 export type RunView = {
-/** Version of this form. */
-format: number,
 /** The run folder's name. */
 id: string,
 /** The experiment's name. */
@@ -1172,6 +1164,8 @@ broker: BrokerSummary,
 phases: Array<PhaseSpan>,
 /** Labelled moments, those of faults first. */
 events: Array<Event>,
+/** When faults killed the broker or a node of it, in seconds since the origin. */
+killed: Array<number>,
 /** What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load. */
 returns: Array<Event>,
 /** Times in which somebody stood still. */
@@ -1309,7 +1303,7 @@ not_sent: number,
 response: LatencySummary,
 /** Bytes that arrived for all requests, compressed where the server compresses. */
 received_bytes: number,
-/** Those of a page, the median; 0 where an earlier version wrote none. */
+/** Those of a page, the median. */
 arrived_bytes: number,
 /** Bytes of a page, not compressed: the median of those that were due in the measured phase. */
 page_bytes: number,
@@ -1546,7 +1540,7 @@ report: Array<string>, };
 export type Verdict = {
 /** Who or what. */
 limited_by: LimitedBy,
-/** Why; `None` in a run that another version wrote. */
+/** Why; `None` where nothing was concluded. */
 cause: Cause | null,
 /** One sentence, without a full stop. */
 sentence: string,

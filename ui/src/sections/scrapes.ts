@@ -107,7 +107,6 @@ export function scrapeTable(run: RunView): HTMLElement | null {
               bytes(page.page_bytes),
               `${grouped(page.series)} series; the median of all pages`,
             ),
-            // An earlier version wrote none.
             number(
               page.arrived_bytes > 0 ? bytes(page.arrived_bytes) : '–',
               'of a page, compressed where the server compresses; the median',

@@ -16,8 +16,6 @@ use crate::text::limit as words;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LimitView {
-    /// Version of this form.
-    pub format: u32,
     /// The experiment's name.
     pub name: String,
     /// When the first trial began, RFC 3339 in UTC; empty where that is not known.
@@ -120,7 +118,6 @@ impl LimitView {
             }
         }
         Ok(Self {
-            format: 1,
             name: of.name.clone(),
             created: created.map_or_else(String::new, |run| run.record.created),
             bellows: env!("CARGO_PKG_VERSION").to_owned(),

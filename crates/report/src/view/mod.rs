@@ -64,8 +64,6 @@ const MOST_EVENTS: usize = 150_000;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct RunView {
-    /// Version of this form.
-    pub format: u32,
     /// The run folder's name.
     pub id: String,
     /// The experiment's name.
@@ -355,7 +353,6 @@ impl RunView {
             None
         });
         let view = Self {
-            format: 1,
             id: record.id.clone(),
             name: record.name.clone(),
             created: record.created.clone(),

@@ -30,8 +30,6 @@ pub struct MatrixSource<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct MatrixView {
-    /// Version of this form.
-    pub format: u32,
     /// The experiment's name.
     pub name: String,
     /// When its first run began, RFC 3339 in UTC; empty where that is not known.
@@ -114,7 +112,6 @@ impl MatrixView {
         };
         let [told_a, told_b] = matrix_words::counted_sides(matrix);
         Self {
-            format: 1,
             name: matrix.name.clone(),
             created: created.unwrap_or_default().to_owned(),
             bellows: env!("CARGO_PKG_VERSION").to_owned(),

@@ -48,8 +48,6 @@ pub struct ComparisonSource<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ComparisonView {
-    /// Version of this form.
-    pub format: u32,
     /// The experiment's name.
     pub name: String,
     /// When its first run began, RFC 3339 in UTC; empty where that is not known.
@@ -230,7 +228,6 @@ impl ComparisonView {
             .filter(|it| !it.is_empty())
             .min();
         Self {
-            format: 1,
             name: of.name.to_owned(),
             created: created.unwrap_or_default().to_owned(),
             bellows: env!("CARGO_PKG_VERSION").to_owned(),
