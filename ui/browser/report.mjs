@@ -785,7 +785,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const nodes = (await rows('table.nodes')).map((row) => row.replace(/\s+/g, ' ').trim());
     assert.deepEqual(nodes, [
       'node 0 0.412 cores 151 MB',
-      'node 1 0.118 cores in the 6.2 s that it ran 139 MB',
+      'node 1 0.118 cores in the 6.20 s that it ran 139 MB',
       'node 2 0.387 cores 1.40 GB',
     ]);
     const scraped = figures.locator('table', { hasText: 'scraped page' });

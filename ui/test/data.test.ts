@@ -215,6 +215,10 @@ describe('charts', () => {
     lines.length = 0;
     trace(pen, held(times), values, same, same);
     expect(lines.join(' ')).toBe('M1,1 L2,1 L2,2 L3,2 M6,3 L7,3 L7,4 L7,4');
+    // A kill ends what is drawn of the process at its own moment, and what is less from then on begins there.
+    lines.length = 0;
+    trace(pen, held(times, [2.25, 6.5]), values, same, same);
+    expect(lines.join(' ')).toBe('M1,1 L2,1 L2,2 L2.25,2 M6,3 L6.5,3 L6.5,4 L7,4');
     lines.length = 0;
     trace(pen, { t: [0, 3], dt: [1, 1] }, [1, 2], same, same, 0);
     expect(lines.join(' ')).toBe('M0,0 L0,1 L1,1 L1,0 M3,0 L3,2 L4,2 L4,0');

@@ -18,15 +18,17 @@ export interface Pen {
 
 /**
  * The times of values that were read at the end of each interval, as memory is: each holds from then until the next one was
- * read, so that what falls at a moment is not drawn before it.
+ * read, so that what falls at a moment is not drawn before it. In an interval with a cut, at which it is known to have
+ * changed, it holds from the cut on.
  */
-export function held({ t, dt }: Times): Times {
+export function held({ t, dt }: Times, cuts: readonly number[] = []): Times {
   const ends = t.map((at, i) => at + dt[i]!);
+  const from = ends.map((end, i) => cuts.find((cut) => cut > t[i]! && cut < end) ?? end);
   const until = (i: number): number => {
     const next = t[i + 1];
-    return next !== undefined && next - ends[i]! <= dt[i]! * 0.5 ? ends[i + 1]! : ends[i]!;
+    return next !== undefined && next - ends[i]! <= dt[i]! * 0.5 ? from[i + 1]! : ends[i]!;
   };
-  return { t: ends, dt: ends.map((end, i) => until(i) - end) };
+  return { t: from, dt: from.map((at, i) => until(i) - at) };
 }
 
 /** First and last index of every run of intervals that have a value and touch each other. */

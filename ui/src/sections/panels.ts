@@ -158,7 +158,7 @@ function memory(run: RunView): PanelSpec | null {
   }
   if (lines.length === 0) return null;
   const unit = 'resident, MB';
-  return { id: 'memory', title: 'memory', unit, height: 72, lines, times: held(s) };
+  return { id: 'memory', title: 'memory', unit, height: 72, lines, times: held(s, run.killed) };
 }
 
 /** Messages in flight at the end of each interval, and what counts as such here. */

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use archive::{ERLANG_MEMORY, NamedSeries, SeriesName, SeriesUnit, read_named_series};
+use archive::{
+    ERLANG_MEMORY, FaultOutcome, NamedSeries, SeriesName, SeriesUnit, read_named_series,
+};
 use serde::Serialize;
 
+use super::killed;
 use super::series::short;
 
 /// Lines of a panel; more than these nobody tells apart.
@@ -59,9 +62,13 @@ pub struct NamedLine {
 }
 
 /// The panels of a run; none, and a note, where its named series cannot be read.
-pub(super) fn read(dir: &std::path::Path, notes: &mut Vec<String>) -> Vec<NamedPanel> {
+pub(super) fn read(
+    dir: &std::path::Path,
+    faults: &[FaultOutcome],
+    notes: &mut Vec<String>,
+) -> Vec<NamedPanel> {
     match read_named_series(dir) {
-        Ok(series) => panels(series),
+        Ok(series) => panels(series, faults),
         Err(e) => {
             notes.push(format!("the named series cannot be read: {e}"));
             Vec::new()
@@ -70,7 +77,7 @@ pub(super) fn read(dir: &std::path::Path, notes: &mut Vec<String>) -> Vec<NamedP
 }
 
 /// In the order in which series of each were first defined.
-fn panels(all: Vec<NamedSeries>) -> Vec<NamedPanel> {
+fn panels(all: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Vec<NamedPanel> {
     let mut groups: Vec<Vec<NamedSeries>> = Vec::new();
     let mut places = BTreeMap::new();
     for series in all {
@@ -97,7 +104,8 @@ fn panels(all: Vec<NamedSeries>) -> Vec<NamedPanel> {
     }
     groups.truncate(MOST_PANELS);
     by_node(&mut groups);
-    groups.into_iter().filter_map(panel).collect()
+    let panels = groups.into_iter();
+    panels.filter_map(|group| panel(group, faults)).collect()
 }
 
 /// Puts what several nodes of a cluster have beside each other, in the order of the nodes and not of whose page came first.
@@ -132,14 +140,14 @@ fn is_zero(series: &NamedSeries) -> bool {
     series.points.iter().all(|point| point.value == 0.0)
 }
 
-fn panel(mut group: Vec<NamedSeries>) -> Option<NamedPanel> {
+fn panel(mut group: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Option<NamedPanel> {
     let name = group.first()?.name.clone();
     group.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
     let left_out = group.len().saturating_sub(MOST_LINES);
     group.truncate(MOST_LINES);
     // A node has the same place, and so the same colour, in every panel.
     group.sort_by_key(|series| node(series).map(str::to_owned));
-    let times = Times::of(&group);
+    let times = Times::of(&group, &kills(&name, faults));
     let lines = group.iter().map(|series| NamedLine {
         label: label(series),
         values: times.column(series),
@@ -157,6 +165,19 @@ fn panel(mut group: Vec<NamedSeries>) -> Option<NamedPanel> {
         dt: times.intervals.iter().map(|(_, dt)| short(*dt)).collect(),
         left_out,
     })
+}
+
+/// When faults killed what holds what these series say: what was read before holds until then.
+fn kills(name: &SeriesName, faults: &[FaultOutcome]) -> Vec<f64> {
+    if name.unit.is_rate() || !["broker", ERLANG_MEMORY].contains(&name.source.as_str()) {
+        return Vec::new();
+    }
+    let node = own_node(name);
+    let is_its = |fault: &&FaultOutcome| {
+        let number = fault.node.unwrap_or(0).to_string();
+        node.as_ref().is_none_or(|node| *node == number)
+    };
+    faults.iter().filter(is_its).filter_map(killed).collect()
 }
 
 /// Whether series of this name are shown before anybody asks for them.
@@ -220,9 +241,15 @@ struct Times {
 }
 
 impl Times {
-    fn of(group: &[NamedSeries]) -> Self {
+    fn of(group: &[NamedSeries], kills: &[f64]) -> Self {
         let points = group.iter().flat_map(|series| &series.points);
-        let mut all: Vec<(f64, f64)> = points.map(|point| (point.t, point.dt)).collect();
+        let length = |t: f64, dt: f64| {
+            let within = kills.iter().map(|kill| kill - t).filter(|it| *it > 0.0);
+            within.fold(dt, f64::min)
+        };
+        let mut all: Vec<(f64, f64)> = points
+            .map(|point| (point.t, length(point.t, point.dt)))
+            .collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.dedup_by(|a, b| a.0 == b.0);
         let together = all.len().div_ceil(MOST_POINTS).max(1);
@@ -289,7 +316,7 @@ mod tests {
             series("machine", "large", &[(1.0, 20.0), (2.0, 30.0)]),
             series("machine", "never", &[(0.0, 0.0), (2.0, 0.0)]),
         ];
-        let panels = panels(all);
+        let panels = panels(all, &[]);
         let [machine, page] = panels.as_slice() else {
             panic!("{panels:?}");
         };
@@ -304,6 +331,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_node_held_is_drawn_until_the_kill() {
+        let of_node = |node: &str| {
+            let mut series = series("", "", &[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]);
+            let name = SeriesName::new(ERLANG_MEMORY, "both sides", SeriesUnit::Bytes);
+            series.name = name.with("kind", "resident").with("node", node);
+            series
+        };
+        let kill = FaultOutcome {
+            kind: "kill".into(),
+            node: Some(1),
+            t: 2.25,
+            for_good: true,
+            ..FaultOutcome::default()
+        };
+        let all = vec![
+            of_node("0"),
+            of_node("1"),
+            series("machine", "", &[(2.0, 1.0)]),
+        ];
+        let panels = panels(all, &[kill]);
+        let last = panels.iter().map(|it| it.dt.last().copied());
+        let last: Vec<f64> = last.flatten().collect();
+        assert_eq!(last, [1.0, 0.25, 1.0]);
+    }
+
+    #[test]
     fn nodes_stand_in_their_order_in_every_panel() {
         let of = |name: &str, node: &str, value| {
             let mut series = series("broker", "", &[(0.0, value)]);
@@ -315,7 +368,7 @@ mod tests {
             of("memory of nodes", "0", 5.0),
             of("memory of nodes", "2", 7.0),
         ];
-        let panels = panels(all);
+        let panels = panels(all, &[]);
         let labels: Vec<&str> = panels[0].lines.iter().map(|it| it.label.as_str()).collect();
         assert_eq!(labels, ["node 0", "node 1", "node 2"]);
     }
@@ -333,7 +386,7 @@ mod tests {
             of("carriers", "0"),
             of("resident", "1"),
         ];
-        let panels = panels(all);
+        let panels = panels(all, &[]);
         let told = panels
             .iter()
             .map(|it| (it.name.as_str(), it.lines.len(), it.shown));
@@ -348,7 +401,7 @@ mod tests {
     #[test]
     fn a_line_breaks_where_nothing_was_read() {
         let read = [0.0, 1.0, 2.0, 3.0, 9.0, 10.0];
-        let panels = panels(vec![series("page", "x", &read.map(|t| (t, 1.0)))]);
+        let panels = panels(vec![series("page", "x", &read.map(|t| (t, 1.0)))], &[]);
         let [panel] = panels.as_slice() else {
             panic!("{panels:?}");
         };
@@ -368,7 +421,7 @@ mod tests {
             .collect();
         let mut all = vec![series("machine", "long", &long)];
         all.extend((0..20).map(|i| series("page", &i.to_string(), &[(1.0, f64::from(i) + 1.0)])));
-        let panels = panels(all);
+        let panels = panels(all, &[]);
         let [machine, page] = panels.as_slice() else {
             panic!("{panels:?}");
         };

@@ -118,7 +118,11 @@ impl SeriesColumns {
             lag_ms: every(|p| p.loop_lag_max_ns as f64 / 1e6),
             broker_cores: maybe(|p| p.broker.map(|u| u.cpu_cores)),
             client_cores: maybe(|p| p.client.map(|u| u.cpu_cores)),
-            broker_mb: maybe(|p| p.broker.map(|u| u.rss_bytes as f64 / 1e6)),
+            // One that was killed has none.
+            broker_mb: maybe(|p| {
+                let there = p.broker.filter(|u| u.rss_bytes > 0)?;
+                Some(there.rss_bytes as f64 / 1e6)
+            }),
             client_mb: maybe(|p| p.client.map(|u| u.rss_bytes as f64 / 1e6)),
             steal: maybe(|p| p.steal),
             waits: WaitShares::of(points),

@@ -153,7 +153,8 @@ const SERIES: [(&str, QuantityUnit, Value); 4] = [
         p.broker.map(|used| used.cpu_cores)
     }),
     ("broker memory", QuantityUnit::Bytes, |p| {
-        p.broker.map(|used| used.rss_bytes as f64)
+        let there = p.broker.filter(|used| used.rss_bytes > 0)?;
+        Some(there.rss_bytes as f64)
     }),
 ];
 
