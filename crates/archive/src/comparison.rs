@@ -269,6 +269,14 @@ pub enum Decision {
     Undecided,
 }
 
+impl Decision {
+    /// Whether a figure differs, by however little.
+    #[must_use]
+    pub const fn differs(self) -> bool {
+        matches!(self, Self::Changed | Self::Negligible)
+    }
+}
+
 impl Comparison {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.comparison/1";

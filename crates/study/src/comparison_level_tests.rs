@@ -143,7 +143,7 @@ fn interval_p_and_decision_agree() {
         for figure in found.iter().map(|it| &it.figure) {
             let is_below = figure.corrected_p.is_some_and(|p| p <= options.level);
             let (low, high) = figure.interval;
-            let differs = crate::figures::differs(figure.decision);
+            let differs = figure.decision.differs();
             assert_eq!(
                 (differs, low > 0.0 || high < 0.0),
                 (is_below, is_below),

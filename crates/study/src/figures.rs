@@ -387,7 +387,7 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
             let rules = rules(figure.margin.ln_1p());
             let found = verdict(&difference, p, guard, rules);
             (figure.decision, figure.needed) = told(found);
-            let interval = difference.decided_interval(own_level, differs(figure.decision));
+            let interval = difference.decided_interval(own_level, figure.decision.differs());
             figure.interval = (share(interval.0), share(interval.1));
             figure.visible = share(difference.visible(own_level));
             // Whatever these say: the guard asks for more.
@@ -399,7 +399,7 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
             // How many runs would tell a margin of a count is no question that anybody asks.
             let rules = rules(figure.margin);
             figure.decision = told(verdict(&difference, p, guard, rules)).0;
-            let (low, high) = difference.decided_interval(own_level, differs(figure.decision));
+            let (low, high) = difference.decided_interval(own_level, figure.decision.differs());
             figure.interval = (low.max(-1.0), high);
             figure.visible = match can_differ(difference.count) {
                 true => difference.visible(own_level).min(MOST_CHANGE),
@@ -417,11 +417,6 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
             figure.needed = needed.map(|it| it.max(LEAST_PAIRS as u32));
         }
     }
-}
-
-/// Whether it is decided that a figure differs, by however little.
-pub(crate) const fn differs(decision: Decision) -> bool {
-    matches!(decision, Decision::Changed | Decision::Negligible)
 }
 
 const fn told(of: Verdict) -> (Decision, Option<u32>) {

@@ -25,6 +25,61 @@ fn figure(name: &str, unit: QuantityUnit, decision: Decision, change: f64) -> Co
     }
 }
 
+/// Of A against itself a change within the margin was none, and stood in the table.
+#[test]
+fn the_sentence_agrees_with_every_decision() {
+    use Decision::{Changed, Negligible, Same, Undecided};
+    let mut random = testkit::Random::new(9);
+    for _ in 0..5_000 {
+        let mut of = compared();
+        let runs = random.of(&[2, 8]);
+        (of.a.runs, of.b.runs) = (
+            vec![ComparedRun::default(); runs],
+            vec![ComparedRun::default(); runs],
+        );
+        of.is_aa = random.one_in(4);
+        let figures = (0..1 + random.below(4)).map(|at| {
+            let decision = random.of(&[Changed, Negligible, Same, Undecided]);
+            let change = random.of(&[-0.2, 0.2]);
+            figure(&format!("latency {at}"), QuantityUnit::Ns, decision, change)
+        });
+        of.figures = figures.collect();
+        let said = crate::text::comparison::headline(&of);
+        let any = |is: fn(&ComparedFigure) -> bool| of.figures.iter().any(is);
+        let (worse, better) = (
+            any(ComparedFigure::is_worse),
+            any(ComparedFigure::is_better),
+        );
+        let is_open = any(|it| it.decision == Undecided);
+        let differs = any(|it| it.decision.differs());
+        for (begins, is_true) in [
+            ("A against itself, ", of.is_aa),
+            ("changed for the worse: ", worse && !better && !of.is_aa),
+            ("changed for the better: ", better && !worse && !of.is_aa),
+            ("changed: ", worse && better && !of.is_aa),
+            (
+                "the same within the margins",
+                !(worse || better || is_open || of.is_aa),
+            ),
+        ] {
+            assert_eq!(said.starts_with(begins), is_true, "{said}: {of:#?}");
+        }
+        assert_eq!(
+            said.contains("called changed, although"),
+            of.is_aa && differs,
+            "{said}"
+        );
+        assert_eq!(
+            said.contains("cannot"),
+            is_open && !(worse || better || of.is_aa),
+            "{said}"
+        );
+        let as_matrix = crate::text::matrix::headline(&ComparedMatrix::of_one("x", of.clone()));
+        let wrong = as_matrix.contains("called changed, although");
+        assert_eq!(wrong, of.is_aa && differs, "{as_matrix}");
+    }
+}
+
 /// As an interval of what is not proven may, which then holds 0.
 #[test]
 fn an_interval_that_ends_at_nothing_says_so() {

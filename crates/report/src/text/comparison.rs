@@ -56,7 +56,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
             format!("cannot tell whether anything changed{}{}", why_open(of), invalid_runs(of))
         }
         ([], open) => format!(
-            "nothing changed as far as that can be told; of {} it cannot{}",
+            "nothing changed by more than the margins as far as that can be told; of {} it cannot{}",
             counted(open as u64, "figure"),
             invalid_runs(of)
         ),
@@ -245,10 +245,7 @@ fn is_alone(of: &Comparison) -> bool {
 /// How far the same differs from itself, in a sentence.
 fn noise(of: &Comparison) -> String {
     let pairs = counted(of.a.runs.len() as u64, "pair");
-    let changed = of
-        .figures
-        .iter()
-        .filter(|it| it.decision == Decision::Changed);
+    let changed = of.figures.iter().filter(|it| it.decision.differs());
     let changed: Vec<_> = changed.map(|it| it.name.as_str()).collect();
     let tested = of.figures.iter().filter(|it| it.is_tested());
     let visible = tested.map(shows_from);

@@ -20,7 +20,7 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
     let better = named(of, ComparedFigure::is_better);
     let open = of.cells.iter().filter(|cell| is_open(cell)).count();
     if is_aa {
-        let wrong: Vec<String> = worse.into_iter().chain(better).collect();
+        let wrong = named(of, |it| it.decision.differs());
         return match wrong.as_slice() {
             [] => format!("A against itself in {cells}: nothing is called changed"),
             wrong => format!(

@@ -13,7 +13,7 @@ use archive::{ComparedFunctions, ComparedStacks, Comparison, CostChange, Functio
 use compare::Moderation;
 use stacks::incomparable_summaries;
 
-use crate::figures::{MOST_CHANGE, differs};
+use crate::figures::MOST_CHANGE;
 use builds::{Names, RunCosts};
 use costs::Function;
 pub use costs::FunctionCosts;
@@ -113,7 +113,7 @@ fn decided(comparison: &Comparison) -> Option<CostChange> {
         b,
         interval: (a * low, a * high),
         p: figure.corrected_p.unwrap_or(1.0),
-        proven: differs(figure.decision),
+        proven: figure.decision.differs(),
         visible: (figure.visible < MOST_CHANGE).then_some(a * figure.visible),
     })
 }
