@@ -218,7 +218,7 @@ fn of_a_load_that_ended_by_itself_the_sending_was_short() {
         ..facts()
     };
     facts.ended.received_s = 7.2;
-    let sentence = said(Cause::TooShort, Undecided, facts);
+    let sentence = said(Cause::TooShort, LimitedBy::Undecided, facts);
     assert!(
         sentence.contains(
             "all was sent in 0.02 s, too short to tell, and the last of it received after 7.20 s"

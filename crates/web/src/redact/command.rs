@@ -126,6 +126,8 @@ struct Reader {
     quote: Option<(char, bool)>,
     /// The secret is what commands in brackets or backticks print: all is one to their end.
     is_within: bool,
+    /// Where these open in their chunk.
+    opened: usize,
     /// It is one that prints its words, and what is hidden of such: no secret of the script, unless it hands that on.
     prints: bool,
     printed: Vec<String>,
@@ -253,7 +255,8 @@ impl Reader {
             let (was_open, was_within) = (self.quote.is_some(), self.is_within);
             let shown = self.chunk(chunk);
             if self.is_within && !was_within {
-                until = text.len() - after.len() + substitution_end(after);
+                let end = substitutions_end(after, self.opened);
+                until = text.len() - after.len() + end;
             }
             let end = text.len() - next.len();
             match self.is_within {
@@ -282,7 +285,7 @@ impl Reader {
         let mut values: Option<Range<usize>> = None;
         let (mut hides, mut is_told, mut is_sure) = (false, false, false);
         while let Some(range) = next_token(chunk, at) {
-            self.between(chunk.get(at..range.start).unwrap_or_default());
+            self.between_at(chunk.get(at..range.start).unwrap_or_default(), at);
             let token = Token {
                 before: chunk.get(..range.start).unwrap_or_default(),
                 text: chunk.get(range.clone()).unwrap_or_default(),
@@ -320,7 +323,7 @@ impl Reader {
         };
         let rest = chunk.get(at..).unwrap_or_default();
         let Some(values) = values.filter(|_| hides) else {
-            self.between(rest);
+            self.between_at(rest, at);
             return chunk.to_owned();
         };
         let (before, hidden) = chunk.split_at_checked(values.start).unwrap_or((chunk, ""));
@@ -328,7 +331,7 @@ impl Reader {
             .split_at_checked(values.len())
             .unwrap_or((hidden, ""));
         self.hide(hidden, is_sure);
-        self.between(rest);
+        self.between_at(rest, at);
         format!("{before}{BLOT}{behind}")
     }
 
@@ -381,8 +384,17 @@ impl Reader {
                 .filter(|it| !shown.contains(it));
             hidden.for_each(|it| self.hide(it, it.len() > 3));
         }
-        self.between(behind);
+        self.between_at(behind, start + end);
         format!("{before}{shown}{behind}")
+    }
+
+    /// The same of what stands there in a chunk.
+    fn between_at(&mut self, gap: &str, at: usize) {
+        let was_within = self.is_within;
+        self.between(gap);
+        if self.is_within && !was_within {
+            self.opened = at + gap.find(['(', '`']).unwrap_or_default();
+        }
     }
 
     /// Notes what stands between tokens: a command may end there, and what it prints may go elsewhere.
@@ -695,9 +707,56 @@ fn has(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|it| it == word)
 }
 
-/// Where a substitution ends that opens at the first bracket or backtick of a text: behind the last that closes in the
-/// line in which as many have closed as have opened. Which of them are letters within quotes nobody needs to know.
-fn substitution_end(text: &str) -> usize {
+/// Where the substitution ends that opens there, and others without a blank behind it: each where its bracket closes, if that
+/// is plain, else at [`last_end`].
+fn substitutions_end(text: &str, opened: usize) -> usize {
+    let mut end = opened;
+    loop {
+        let (chunk, _) = split_before(text.get(end..).unwrap_or_default(), char::is_whitespace);
+        let Some(open) = chunk.find(['(', '`']) else {
+            return end;
+        };
+        match plain_end(text, end + open) {
+            Some(behind) => end = behind,
+            None => return last_end(text),
+        }
+    }
+}
+
+/// Behind what closes the bracket or backtick there, where no other reading is possible: none is within quotes, behind a
+/// backslash, in a comment, or a pattern's (`case`, `${…}`).
+fn plain_end(text: &str, open: usize) -> Option<usize> {
+    let inner = text.get(open..)?;
+    let is_tick = inner.starts_with('`');
+    let (mut depth, mut quote) = (0_usize, None);
+    for (at, c) in inner.char_indices() {
+        let is_of_other = if is_tick { "()" } else { "`" }.contains(c);
+        match quote {
+            Some(it) if it == c => quote = None,
+            _ if matches!(c, '\\' | '#') || is_of_other => return None,
+            Some(_) if matches!(c, '(' | ')' | '`') => return None,
+            Some(_) => continue,
+            None if QUOTES.contains(&c) => quote = Some(c),
+            None => match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                '`' => depth = usize::from(depth == 0),
+                _ => continue,
+            },
+        }
+        if depth == 0 && quote.is_none() {
+            let content = inner.get(..at)?;
+            let mut words = content.split(|c: char| !c.is_ascii_alphanumeric());
+            let has_pattern = words.any(|it| it == "case") || content.contains("${");
+            return (!has_pattern && !content.contains("<<")).then_some(open + at + 1);
+        }
+    }
+    None
+}
+
+/// Behind the last bracket or backtick that closes in the line in which as many have closed as have opened since the first one
+/// of a text. Which of them are letters within quotes nobody needs to know.
+fn last_end(text: &str) -> usize {
     let start = text.find(['(', '`']).unwrap_or(text.len());
     let (mut depth, mut ticks, mut end) = (0_i64, 0_usize, None);
     for (at, c) in text.char_indices().filter(|it| it.0 >= start) {

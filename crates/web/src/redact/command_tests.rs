@@ -110,6 +110,17 @@ x --password 'a (b) SECRET'
 PASSWORD=$(case x in a) echo SECRET;; esac)
 PASSWORD=$(echo ")"; (true); echo SECRET)
 redis-cli AUTH $(cat x; echo SECRET) SECRET
+PASSWORD=$(cat x) TOKEN=$(echo SECRET) y
+PASSWORD=$(true)$(echo SECRET); seq $(nproc)
+PASSWORD=$(seq $(nproc); echo SECRET)
+PASSWORD=$(echo "(" SECRET); seq $(nproc)
+PASSWORD=$(echo "it's" ; echo SECRET) seq $(nproc)
+PASSWORD=$(echo \) SECRET); seq $(nproc)
+PASSWORD=$(cat ${X%)} SECRET); seq $(nproc)
+PASSWORD=`echo $(true) SECRET` seq $(nproc)
+PASSWORD=`true``echo SECRET`
+PASSWORD=$(cat x)$(echo SECRET)
+PASSWORD="$(cat x) SECRET" y
 PASSWORDS=(5 SECRET)"#;
 
 /// Beginning and end of every secret, so that none is hidden by half.
@@ -218,6 +229,51 @@ fn ordinary_scripts_stay_readable() {
         "+MMmcs 0 +sbwt none -kernel inet_dist_listen_min 25000",
     ] {
         assert_eq!(script(given), given);
+    }
+}
+
+/// Of a line all was hidden to its last bracket.
+#[test]
+fn what_prints_a_secret_is_hidden_and_what_follows_stays_readable() {
+    for (given, shown) in [
+        ("seq $(nproc)", "seq $(nproc)"),
+        (
+            "k6 run -u $(nproc) a.js; echo $(date +%s) `id`",
+            "k6 run -u $(nproc) a.js; echo $(date +%s) `id`",
+        ),
+        (
+            "PASSWORD=$(cat x); for i in $(seq $(nproc)); do perf-test -x 1; done",
+            "PASSWORD=$(***); for i in $(seq $(nproc)); do perf-test -x 1; done",
+        ),
+        (
+            "TOKEN=$(<x.txt) perf-test -x $(nproc) -y 2",
+            "TOKEN=$(<***) perf-test -x $(nproc) -y 2",
+        ),
+        (
+            "curl --token $(cat x) --rate $(nproc) http://{host}:{port}",
+            "curl --token $(***) --rate $(nproc) http://{host}:{port}",
+        ),
+        (
+            "PASSWORD=$(cat 'a b'; echo 12); seq $(nproc)",
+            "PASSWORD=$(*** '***'; ***); seq $(nproc)",
+        ),
+        (
+            "PASSWORD=`cat x` perf-test -x `nproc`",
+            "PASSWORD=`***` perf-test -x `nproc`",
+        ),
+        (
+            "export TOKEN=`id`; seq `nproc`",
+            "export TOKEN=`***`; seq `nproc`",
+        ),
+        // Where another reading is possible, all is hidden to the last bracket.
+        (
+            "PASSWORD=$(echo ')'; echo 12); seq $(nproc)",
+            "PASSWORD=$(*** ')'; ***); *** $(***)",
+        ),
+    ] {
+        assert_eq!(script(given), shown);
+        let word = ["sh", "-c", given].map(str::to_owned);
+        assert_eq!(words(&word).0[2], shown);
     }
 }
 
