@@ -1,8 +1,13 @@
 import { expect, test, vi } from 'vitest';
 import type { LedgerSummary, RunView } from '../src/core/view';
-import { account, windowHint } from '../src/sections/figures';
+import { account, program, windowHint } from '../src/sections/figures';
 
 vi.mock('../src/sections/tile', () => ({ tile: (...cells: string[]) => cells.join(' | ') }));
+vi.mock('../src/core/dom', async (original) => ({
+  ...(await original<object>()),
+  h: (tag: string, { href }: { href?: string }, ...content: string[]) =>
+    `<${tag}${href ? ` ${href}` : ''}>${content.join('')}`,
+}));
 
 /** The tiles of an account of 1,200 messages, in which all else is none. */
 function told(ledger: Partial<LedgerSummary>): string[] {
@@ -39,4 +44,12 @@ test('rates of a load that ended by itself are over the times that the hint name
     'the load ended by itself: sent in 0.014 s, received in 7.2 s, and rates are over these times; CPU is of the measured phase, 0.014 s',
   );
   expect(hint(null)).toContain('measured phase, 0 s');
+});
+
+/** Nothing named the file with the figures of a load that another program was. */
+test('what a program printed is a link beside how it ended', () => {
+  const ended = { command: 'load -x 5', status: 'exit status 7: no route', log: 'load-0.log' };
+  const text = program(ended) as unknown as string;
+  expect(text).toContain('<a load-0.log>load-0.log: what <code>load -x 5 printed');
+  expect(text).toContain('its own figures among it (exit status 7: no route)');
 });

@@ -14,7 +14,6 @@ import {
   seconds,
   significant,
   supports,
-  visible,
 } from '../core/format';
 import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, ProgramSummary, RunView } from '../core/view';
@@ -180,10 +179,10 @@ export function figures(page: Page, store: Store): View {
 }
 
 /** What a program that was the load printed, where its own figures are, and how it ended. */
-function program({ command, status, log }: ProgramSummary): HTMLElement {
+export function program({ command, status, log }: ProgramSummary): HTMLElement {
   const file = h('a', { href: encodeURIComponent(log) }, log);
-  const words = h('code', {}, visible(command));
-  const ended = ` printed, its own figures among it (${visible(status)})`;
+  const words = h('code', {}, command);
+  const ended = ` printed, its own figures among it (${status})`;
   return h('p', { class: 'hint' }, file, ': what ', words, ended);
 }
 
