@@ -80,12 +80,13 @@ fn cases(of: &Comparison) -> Vec<Case> {
     let figures = of.figures.iter().map(|figure| {
         let (a, b) = words::table_values(figure);
         let change = match figure.is_tested() {
-            true => format!(
+            true if words::interval_says(figure) => format!(
                 ": {} [{}, {}]",
                 words::signed(figure.change),
                 words::signed(figure.interval.0),
                 words::signed(figure.interval.1)
             ),
+            true => format!(": {}", words::signed(figure.change)),
             false => String::new(),
         };
         Case {

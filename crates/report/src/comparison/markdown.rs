@@ -74,17 +74,12 @@ fn effect(cell: &ComparedCell, name: &str) -> String {
     if !of.is_tested() {
         return escape(&words::decision(of));
     }
-    let (low, high) = of.interval;
-    let change = words::signed(of.change);
+    let (change, interval) = words::change_and_interval(of);
     let change = match of.decision {
         Decision::Changed => format!("**{change}**"),
         Decision::Negligible | Decision::Same | Decision::Undecided => change,
     };
-    format!(
-        "{change} ({} to {})",
-        words::signed(low),
-        words::signed(high)
-    )
+    format!("{change} ({interval})")
 }
 
 fn how(notes: &[String]) -> String {

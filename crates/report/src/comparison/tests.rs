@@ -230,6 +230,40 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     assert_eq!(lines.count(), 4, "{go}");
 }
 
+/// Of too few runs an interval from nothing to a thousand times as much stood in some forms, and was none in others.
+#[test]
+fn an_interval_that_says_nothing_is_shown_in_no_form() {
+    let mut of = matrix();
+    for figure in of
+        .cells
+        .iter_mut()
+        .filter_map(|it| it.comparison.as_mut())
+        .flat_map(|it| &mut it.figures)
+    {
+        figure.interval = (-0.9999, 5_000.0);
+        (figure.decision, figure.needed) = (Decision::Undecided, None);
+    }
+    let alone = of.cells[0].comparison.clone();
+    for (format, says) in [
+        (ComparisonFormat::Junit, ": +100 %\""),
+        (ComparisonFormat::Markdown, "cannot tell"),
+    ] {
+        for text in [
+            format.write("x", Some(&of)).expect("memory"),
+            written(format, alone.as_ref()),
+        ] {
+            assert!(
+                !text.contains("100,000") && !text.contains("99.9"),
+                "{text}"
+            );
+            assert!(
+                text.contains(says) || text.contains("queue-type="),
+                "{text}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_told_is_skipped_and_what_is_worse_fails() {
     let text = written(ComparisonFormat::Junit, Some(&compared()));

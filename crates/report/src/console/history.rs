@@ -32,16 +32,17 @@ pub fn history(of: &History, style: Style) -> String {
     }
     let is_level =
         |it: &&HistoryFigure| it.changes.is_empty() && it.values.iter().any(Option::is_some);
-    let level: Vec<&HistoryFigure> = of.figures.iter().filter(is_level).collect();
-    if !level.is_empty() && !of.runs.is_empty() {
-        lines.push(String::new());
-        let text = match of.runs.len() < of.least_runs {
-            true => "too few to look for a change in:".to_owned(),
-            false => format!("no change was found{}:", unseen(of)),
-        };
-        lines.extend(wrap(&text, style.columns));
-        for figure in level {
-            lines.extend(drawn(of, figure, style));
+    // Also of many runs few may have a figure.
+    let is_few = |it: &&HistoryFigure| it.values.iter().flatten().count() < of.least_runs;
+    let level = of.figures.iter().filter(is_level);
+    let (few, level): (Vec<_>, Vec<_>) = level.partition(is_few);
+    let none = format!("no change was found{}:", unseen(of));
+    let too_few = "too few to look for a change in:".to_owned();
+    for (text, figures) in [(none, level), (too_few, few)] {
+        if !figures.is_empty() {
+            lines.push(String::new());
+            lines.extend(wrap(&text, style.columns));
+            lines.extend(figures.iter().flat_map(|it| drawn(of, it, style)));
         }
     }
     if !of.left_out.is_empty() {
@@ -373,6 +374,12 @@ mod tests {
         ] {
             assert!(told.contains(part), "{text}");
         }
+        // Four of eight runs were said to show that nothing changed.
+        assert!(
+            text.contains("too few to look for a change in:\nbroker cpu")
+                && !text.contains("no change was found"),
+            "{text}"
+        );
         of.remarks.push("words were not compared".to_owned());
         let text = history(&of, Style::PLAIN);
         assert!(text.ends_with("\n\nwords were not compared\n"), "{text}");
