@@ -12,16 +12,18 @@ public class Known {
         return x;
     }
 
-    static long threeParts(long seed) {
-        return spin(300_000, seed) + 1;
+    static long threeParts(long part, long seed) {
+        return spin(3 * part, seed) + 1;
     }
 
-    static long onePart(long seed) {
-        return spin(100_000, seed) + 1;
+    static long onePart(long part, long seed) {
+        return spin(part, seed) + 1;
     }
 
     static long work(long seed) {
-        return threeParts(seed) + onePart(seed);
+        // Another length every time: a period of its own would come into step with the samples'.
+        long part = 50_000 + ((seed * 0x9E3779B97F4A7C15L) >>> 47);
+        return threeParts(part, seed) + onePart(part, seed);
     }
 
     static long lateParts(long seed) {
