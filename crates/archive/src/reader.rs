@@ -125,7 +125,11 @@ impl RunReader {
     /// Where there is one and it cannot be read.
     pub fn profile(&self) -> Result<Option<Profile>, ProfileError> {
         match Profile::open_with_lines(&FORMATS, &self.dir, None) {
-            Ok(profile) => Ok(Some(profile)),
+            Ok(mut profile) => {
+                // One that was cut off may count from before the load began.
+                profile.count_from(self.record.origin, self.record.origin_unix_ns);
+                Ok(Some(profile))
+            }
             Err(ProfileError::NotARun { .. }) => Ok(None),
             Err(e) => Err(e),
         }

@@ -158,6 +158,14 @@ impl Converter {
         self.standing.clone_from(&self.outcome.notes);
     }
 
+    /// Counts from another instant, unless the header has been written.
+    pub(crate) fn count_from(&mut self, origin: Time, unix_ns: u64) {
+        if let Some(header) = self.sink.header_mut() {
+            (header.origin, header.origin_unix_ns) = (origin, unix_ns);
+            self.origin = origin;
+        }
+    }
+
     /// Keeps samples from an instant on for the part that begins then.
     pub(crate) const fn wait_from(&mut self, at: Option<Time>) {
         self.next_part = at;

@@ -219,6 +219,13 @@ impl Sampler {
         drop(self.signals.take_turn());
     }
 
+    /// Samples count from another instant than the sink's header says, where sampling has not begun.
+    pub fn count_from(&mut self, origin: Time, unix_ns: u64) {
+        if let SamplerState::Attached(worker) = &mut self.state {
+            worker.converter.count_from(origin, unix_ns);
+        }
+    }
+
     /// Memory that is taken or given back from an instant on does not count in what is held. Tell it as soon as the instant
     /// has come.
     pub fn hold_until(&self, at: Time) {

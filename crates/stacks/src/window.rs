@@ -1,5 +1,7 @@
 //! Parts of a profile by time.
 
+use measure::Time;
+
 use super::{EventKind, Profile, Sample};
 
 impl Profile {
@@ -10,6 +12,21 @@ impl Profile {
         let mut window = self.clone();
         window.cut(from, to);
         window
+    }
+
+    /// Counts its times from another instant; what lies before that is at its beginning. Where one of the two is not known
+    /// (0), all stays as it is.
+    pub fn count_from(&mut self, origin: Time, unix_ns: u64) {
+        let before = self.header.origin;
+        if [before, origin].contains(&Time(0)) || before == origin {
+            return;
+        }
+        (self.header.origin, self.header.origin_unix_ns) = (origin, unix_ns);
+        let shift = |t: u64| Time(before.0.saturating_add(t)).since(origin).0;
+        for sample in &mut self.samples {
+            sample.t = shift(sample.t);
+        }
+        self.span = self.span.map(|(from, to)| (shift(from), shift(to)));
     }
 
     /// Leaves only what [`Profile::window`] would.

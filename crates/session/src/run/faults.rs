@@ -523,6 +523,7 @@ impl Faults {
 impl Companion for Faults {
     fn before(&mut self, event: Option<&RunEvent>) -> Collected {
         if let Some(RunEvent::Started { at }) = event {
+            self.origin = *at;
             self.say(Moment::Begin(*at + self.warmup));
         }
         let mut collected = self.take();

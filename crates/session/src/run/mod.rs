@@ -362,7 +362,7 @@ fn end_load(
     }))
 }
 
-/// The moment that a run's time counts from.
+/// The moment at which a run begins. Its time counts from there until its load begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) origin: Time,

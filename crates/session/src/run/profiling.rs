@@ -29,6 +29,8 @@ const LATEST_TURN: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Profiling {
     profiles: Vec<EventProfile>,
+    /// What its times count from, also by the wall clock, where that is another instant than its files say.
+    origin: Option<(Time, u64)>,
     started: Option<Time>,
     /// When it ended, where others go on.
     until: Option<Time>,
@@ -261,6 +263,16 @@ impl Profiling {
         })
     }
 
+    /// Its times count from another instant than its files say, or will: sampling may have begun.
+    pub(crate) fn count_from(&mut self, origin: Time, unix_ns: u64) {
+        self.origin = Some((origin, unix_ns));
+        for profile in &mut self.profiles {
+            if let Source::Sampler(sampler) = &mut profile.part.source {
+                sampler.count_from(origin, unix_ns);
+            }
+        }
+    }
+
     /// What memory the process takes and gives back from an instant on does not count in what it holds.
     pub(crate) fn hold_until(&self, at: Time) {
         self.samplers().for_each(|it| it.hold_until(at));
@@ -289,7 +301,8 @@ impl Profiling {
             event.finish_sampling(sampled, writer, &mut profiled);
             let of_node = processes.get(event.node.unwrap_or_default() as usize);
             let named = of_node.map_or(&[][..], Vec::as_slice);
-            let Some(profile) = event.finish(window, named, writer, &mut profiled) else {
+            let from = self.origin;
+            let Some(profile) = event.finish((from, window), named, writer, &mut profiled) else {
                 continue;
             };
             match profile.to_pprof() {
@@ -456,7 +469,7 @@ impl EventProfile {
     /// Cuts the profile to the window, names what can be named, and writes its stacks again.
     fn finish(
         &self,
-        window: Option<(u64, u64)>,
+        (origin, window): (Option<(Time, u64)>, Option<(u64, u64)>),
         processes: &[ErlangProcess],
         writer: &mut RunWriter,
         profiled: &mut Profiled,
@@ -464,7 +477,7 @@ impl EventProfile {
         let name = file::of_event(&self.name, file::STACKS);
         let mut parts = Vec::new();
         for part in self.earlier.iter().chain([&self.part]) {
-            match part.read(window) {
+            match part.read(origin, window) {
                 Ok(profile) => parts.push(profile),
                 Err(e) => writer.complain(&name, &e.to_string()),
             }
@@ -539,9 +552,16 @@ impl SampledPart {
         }
     }
 
-    /// Its samples in the window.
-    fn read(&self, window: Option<(u64, u64)>) -> Result<Profile, ProfileError> {
+    /// Its samples in the window, by the time that counts from this instant.
+    fn read(
+        &self,
+        origin: Option<(Time, u64)>,
+        window: Option<(u64, u64)>,
+    ) -> Result<Profile, ProfileError> {
         let mut profile = Profile::open_with_lines(&FORMATS, &self.stacks, None)?;
+        if let Some((origin, unix_ns)) = origin {
+            profile.count_from(origin, unix_ns);
+        }
         if let Some((from, to)) = window {
             profile.cut(from, to);
         }

@@ -43,6 +43,7 @@ const SHORTEST_USAGE: Nanos = Nanos::from_millis(100);
 /// What is known before the load begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunContext {
+    /// When the load begins; before that is known, when the run did.
     pub(crate) origin: Time,
     pub(crate) phases: load::Phases,
     /// The first is the one that requested rate, verdict and phases are about; none in a recording.
@@ -72,7 +73,7 @@ impl RunContext {
 /// A whole second of the measured phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WholeSecond {
-    /// When it began, in seconds since the run's origin, and its length.
+    /// When it began, in seconds of the run, and its length.
     pub(crate) t: f64,
     pub(crate) dt: f64,
     /// What was requested of the first scenario, where it has a rate, and what of its began.
@@ -374,10 +375,30 @@ impl<'a> Recording<'a> {
         at.since(self.context.origin).as_secs_f64()
     }
 
+    /// The load begins then: the run's time counts from there. What comes before stands at its beginning.
+    fn begin_time(&mut self, at: Time) {
+        if !self.context.loaded() {
+            return;
+        }
+        self.record.origin_unix_ns += at.since(self.context.origin).0;
+        (self.context.origin, self.record.origin) = (at, at);
+        let unix_ns = self.record.origin_unix_ns;
+        self.profiling.count_from(at, unix_ns);
+        if let Some(writer) = &mut self.writer {
+            writer.set_origin(at, unix_ns);
+            // The series refer to it, also of a run that is killed.
+            writer.write_record(&self.record);
+        }
+    }
+
     pub(super) fn keep_event(&mut self, at: Time, label: String) {
         let label = web::redact::text(&label);
+        let has_begun = self.started.is_some() || !self.context.loaded();
         let event = Event {
-            t: self.seconds_since_origin(at),
+            t: match has_begun {
+                true => self.seconds_since_origin(at),
+                false => 0.0,
+            },
             label,
         };
         self.observer.event(&event);
@@ -648,6 +669,7 @@ impl load::Sink for Recording<'_> {
             }
             load::RunEvent::Started { at } => {
                 self.started = Some(at);
+                self.begin_time(at);
                 // What setting up took is no part of the first second.
                 self.last_usage = self.usage.read();
                 self.usage_from = self.last_usage;

@@ -253,8 +253,8 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
         let found = kept.iter().find(|it| it.name.unit == unit);
         found.and_then(|it| it.points.first()).map(|it| it.t)
     };
-    assert_eq!(first(SeriesUnit::Cores), Some(1.0));
-    assert_eq!(first(SeriesUnit::Bytes), Some(2.0));
+    assert_eq!(first(SeriesUnit::Cores), Some(0.0));
+    assert_eq!(first(SeriesUnit::Bytes), Some(1.0));
     assert_eq!(
         heard.steps, [""; 0],
         "no step is announced that does not happen"
@@ -276,13 +276,42 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     );
     assert_eq!(kept.warnings, summary.warnings);
     assert_eq!(read.points.len(), 13);
-    assert_eq!(read.record.phases[1].start, 3.0, "seconds since the origin");
+    assert_eq!(read.record.phases[1].start, 2.0, "since the load began");
     let measured = read.merged(Phase::Measure).unwrap();
     assert_eq!(measured.histogram(Metric::ACK_RESPONSE).len(), 10_000);
     let warmup = read.merged(Phase::Warmup).unwrap();
     assert_eq!(warmup.histogram(Metric::ACK_RESPONSE).len(), 2_000);
     let text = std::fs::read_to_string(run.join("run.json")).unwrap();
     assert!(!text.contains("s3cret"), "{text}");
+}
+
+/// Connecting and preparing profiles take seconds, of which no axis shows anything.
+#[test]
+fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (context, record, writer) = begun(dir.path());
+    let (folder, unix_ns) = (
+        writer.as_ref().unwrap().dir().to_owned(),
+        record.origin_unix_ns,
+    );
+    let mut heard = Heard::default();
+    let usage = Box::new(Metered::default());
+    let mut recording =
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.keep_event(Time(9_500 * MS), "before it".to_owned());
+    recording.event(RunEvent::Started {
+        at: Time(14 * SECOND),
+    });
+    recording.keep_event(Time(15_500 * MS), "in it".to_owned());
+    recording.interval(&interval(14, Phase::Warmup, 10, 1));
+    let times: Vec<f64> = recording.record.events.iter().map(|it| it.t).collect();
+    assert_eq!(times, [0.0, 1.5]);
+    // Nothing ends it in order.
+    drop(recording);
+    let read = RunReader::open(&folder).unwrap();
+    assert_eq!(read.points[0].t, 0.0);
+    assert_eq!(read.record.origin, Time(14 * SECOND));
+    assert_eq!(read.record.origin_unix_ns, unix_ns + 5 * SECOND);
 }
 
 #[test]

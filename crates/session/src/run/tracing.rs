@@ -138,6 +138,11 @@ impl Tracing {
 }
 
 impl Companion for Tracing {
+    fn start(&mut self, at: Time) -> Collected {
+        self.origin = at;
+        Collected::default()
+    }
+
     fn second(&mut self, _: &Second) -> Collected {
         self.take()
     }

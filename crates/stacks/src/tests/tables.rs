@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use measure::Time;
+
 use super::super::frames::UNKNOWN;
 use super::{profile, small};
 use crate::{ErlangProcess, EventKind, Frame, FrameKind, Profile, Sample, WorkBy};
@@ -98,6 +100,26 @@ fn the_summary_says_how_far_the_profile_can_be_trusted() {
         (0, 0.0, 0.0)
     );
     assert!(empty.top.is_empty());
+}
+
+#[test]
+fn times_that_count_from_a_later_instant_are_earlier() {
+    let mut profile = profile(&[("t;a", 1), ("t;b", 1), ("t;c", 1)]);
+    let times = |profile: &Profile| profile.samples.iter().map(|it| it.t).collect::<Vec<_>>();
+    let before = times(&profile);
+    // Nobody knows when it was taken.
+    profile.header.origin = Time(0);
+    profile.count_from(Time(7), 7);
+    assert_eq!(
+        (times(&profile), profile.header.origin),
+        (before.clone(), Time(0))
+    );
+    profile.header.origin = Time(5_000);
+    profile.span = Some((before[0], before[2]));
+    profile.count_from(Time(5_000 + before[1]), 9);
+    assert_eq!(times(&profile), [0, 0, before[2] - before[1]]);
+    assert_eq!(profile.span, Some((0, before[2] - before[1])));
+    assert_eq!(profile.header.origin_unix_ns, 9);
 }
 
 #[test]
