@@ -1,9 +1,11 @@
 //! Why a run folder could not be made or read.
 
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use measure::Problem;
+use stacks::bounded::{self, Line};
 
 /// Why a run folder could not be made or read.
 #[derive(Debug)]
@@ -99,6 +101,27 @@ pub(crate) fn where_present<T>(read: io::Result<T>, path: &Path) -> Result<Optio
             source,
         }),
     }
+}
+
+/// Hands over the lines of a file that a run folder need not have, until `take` wants no more; what follows a line without an
+/// end is left out.
+pub(crate) fn each_line(
+    path: &Path,
+    longest: u64,
+    mut take: impl FnMut(&[u8]) -> bool,
+) -> Result<(), Error> {
+    let Some(found) = where_present(bounded::open(path), path)? else {
+        return Ok(());
+    };
+    let (mut input, mut line) = (BufReader::new(found), Vec::new());
+    while let Some(Line::Whole | Line::CutOff) =
+        where_present(bounded::next_line(&mut input, longest, &mut line), path)?
+    {
+        if !take(&line) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Cause and observed value in one line.

@@ -4,14 +4,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::io::BufReader;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::where_present;
+use crate::error::each_line;
 use crate::{Error, file};
-use stacks::bounded::{self, Line};
 
 /// Series that a run holds; what is defined beyond them is counted and left out.
 pub const MOST_SERIES: usize = 10_000;
@@ -209,27 +207,11 @@ pub struct NamedPoint {
 /// # Errors
 /// Where the file exists and cannot be read.
 pub fn read_named_series(dir: &Path) -> Result<Vec<NamedSeries>, Error> {
-    let path = dir.join(file::METRICS);
-    let Some(found) = where_present(bounded::open(&path), &path)? else {
-        return Ok(Vec::new());
-    };
-    let mut input = BufReader::new(found);
-    let (mut line, mut read) = (Vec::new(), Reading::default());
-    loop {
-        let next = bounded::next_line(&mut input, LONGEST_LINE, &mut line);
-        let next = next.map_err(|source| Error::Io {
-            action: "read",
-            path: path.clone(),
-            source,
-        })?;
-        match next {
-            Line::Whole | Line::CutOff => read.add(&line),
-            Line::None | Line::TooLong => break,
-        }
-        if read.values >= MOST_VALUES {
-            break;
-        }
-    }
+    let mut read = Reading::default();
+    each_line(&dir.join(file::METRICS), LONGEST_LINE, |line| {
+        read.add(line);
+        read.values < MOST_VALUES
+    })?;
     Ok(read.finish())
 }
 

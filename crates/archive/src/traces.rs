@@ -2,14 +2,12 @@
 //! run says of each trace, and of those who looked into its broker from outside.
 
 use std::collections::BTreeMap;
-use std::io::BufReader;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::where_present;
+use crate::error::each_line;
 use crate::{Error, file};
-use stacks::bounded::{self, Line};
 
 /// Bytes that a line may have: a call with 255 long arguments.
 const LONGEST_LINE: u64 = 1 << 20;
@@ -103,28 +101,14 @@ pub struct SlowestCalls {
 /// # Errors
 /// Where the file exists and cannot be read.
 pub fn read_slowest_calls(dir: &Path, most: usize) -> Result<SlowestCalls, Error> {
-    let path = dir.join(file::TRACES);
-    let mut slowest = SlowestCalls::default();
-    let Some(found) = where_present(bounded::open(&path), &path)? else {
-        return Ok(slowest);
-    };
-    let mut input = BufReader::new(found);
-    let mut line = Vec::new();
-    for _ in 0..MOST_LINES {
-        let next = bounded::next_line(&mut input, LONGEST_LINE, &mut line);
-        let next = next.map_err(|source| Error::Io {
-            action: "read",
-            path: path.clone(),
-            source,
-        })?;
-        match next {
-            Line::Whole | Line::CutOff => {}
-            Line::None | Line::TooLong => break,
-        }
-        if let Ok(call) = serde_json::from_slice::<TracedCall>(&line) {
+    let (mut slowest, mut lines) = (SlowestCalls::default(), 0);
+    each_line(&dir.join(file::TRACES), LONGEST_LINE, |line| {
+        if let Ok(call) = serde_json::from_slice::<TracedCall>(line) {
             slowest.add(call, most);
         }
-    }
+        lines += 1;
+        lines < MOST_LINES
+    })?;
     Ok(slowest)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use transport::SocketOptions;
 use transport::tls::{ClientTls, Connector};
 
-use measure::Problem;
+use measure::{Problem, percent_decoded, percent_encoded};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Resolver, Token};
@@ -228,9 +228,7 @@ impl Endpoint {
     /// As a URL with its password, for programs and not to be shown.
     #[must_use]
     pub fn secret_url(&self) -> String {
-        let mut password = String::new();
-        // Writing into a text cannot fail.
-        let _ = encode(&mut password, &self.password());
+        let password = percent_encoded(&self.password());
         // The user's own @ is written as %40.
         self.to_string().replacen('@', &format!(":{password}@"), 1)
     }
@@ -293,38 +291,13 @@ fn is_of_host(c: char) -> bool {
 
 /// Replaces `%XX`; the error names the part, never its text.
 fn decode(text: &str, part: &str) -> Result<String, Error> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| byte.and_then(|b| char::from(b).to_digit(16));
-        match (digit(bytes.next()), digit(bytes.next())) {
-            (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
-            _ => {
-                return Err(unusable(
-                    format!("its {part} has a % that two hexadecimal digits do not follow"),
-                    "write a literal % as %25",
-                ));
-            }
-        }
-    }
+    let decoded = percent_decoded(text).ok_or_else(|| {
+        unusable(
+            format!("its {part} has a % that two hexadecimal digits do not follow"),
+            "write a literal % as %25",
+        )
+    })?;
     String::from_utf8(decoded).map_err(|_| unusable(format!("its {part} is not UTF-8"), HELP))
-}
-
-/// Percent-encodes what would not read back.
-fn encode(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                write!(f, "{}", char::from(byte))?;
-            }
-            byte => write!(f, "%{byte:02X}")?,
-        }
-    }
-    Ok(())
 }
 
 /// `amqp://user@host:port/vhost`, or `amqps://`, without the password. The virtual host `/` is left out.
@@ -335,7 +308,7 @@ impl fmt::Display for Endpoint {
         } else {
             "amqp://"
         })?;
-        encode(f, &self.user)?;
+        f.write_str(&percent_encoded(&self.user))?;
         let (open, close) = if self.host.contains(':') {
             ("[", "]")
         } else {
@@ -345,7 +318,7 @@ impl fmt::Display for Endpoint {
         if self.virtual_host == "/" {
             Ok(())
         } else {
-            encode(f, &self.virtual_host)
+            f.write_str(&percent_encoded(&self.virtual_host))
         }
     }
 }

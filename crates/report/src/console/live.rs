@@ -37,13 +37,15 @@ enum View {
 }
 
 impl Live {
+    const fn of(view: View) -> Self {
+        let closed = false;
+        Self { view, closed }
+    }
+
     /// Nothing until the summary.
     #[must_use]
     pub const fn quiet() -> Self {
-        Self {
-            view: View::Quiet,
-            closed: false,
-        }
+        Self::of(View::Quiet)
     }
 
     /// A line a second to `results`; steps, phases and events to standard error.
@@ -55,10 +57,7 @@ impl Live {
             step: None,
             beside: LiveBeside::default(),
         };
-        Self {
-            view: View::Plain(Box::new(view)),
-            closed: false,
-        }
+        Self::of(View::Plain(Box::new(view)))
     }
 
     /// A table on standard error, redrawn with every interval.
@@ -71,10 +70,7 @@ impl Live {
             bar,
         };
         view.show_waited(false);
-        Self {
-            view: View::Table(Box::new(view)),
-            closed: false,
-        }
+        Self::of(View::Table(Box::new(view)))
     }
 
     /// Whether nobody reads the results any more (a closed pipe).
@@ -156,29 +152,27 @@ impl Live {
 
     /// Named series have new values: pages that were scraped, and the memory of nodes.
     pub fn values(&mut self, values: &[(SeriesName, f64)]) {
+        self.beside().into_iter().for_each(|it| it.add(values));
+    }
+
+    /// What is read beside the load, where anything is shown.
+    fn beside(&mut self) -> Option<&mut LiveBeside> {
         match &mut self.view {
-            View::Quiet => {}
-            View::Plain(view) => view.beside.add(values),
-            View::Table(view) => view.table.beside.add(values),
+            View::Quiet => None,
+            View::Plain(view) => Some(&mut view.beside),
+            View::Table(view) => Some(&mut view.table.beside),
         }
     }
 
     /// A request for a page of metrics brought none.
     pub fn page_failed(&mut self, page: &str) {
-        match &mut self.view {
-            View::Quiet => {}
-            View::Plain(view) => view.beside.failed(page),
-            View::Table(view) => view.table.beside.failed(page),
-        }
+        self.beside().into_iter().for_each(|it| it.failed(page));
     }
 
     /// What came of the requests for a page of metrics so far.
     pub fn page(&mut self, name: &str, requests: PageRequests) {
-        match &mut self.view {
-            View::Quiet => {}
-            View::Plain(view) => view.beside.requested(name, requests),
-            View::Table(view) => view.table.beside.requested(name, requests),
-        }
+        let beside = self.beside().into_iter();
+        beside.for_each(|it| it.requested(name, requests));
     }
 
     /// Something happened.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use measure::percent_encoded;
 use serde_json::Value;
 
 use crate::visible::visible;
@@ -232,7 +233,7 @@ impl Names {
         self.spell(at, key.to_owned());
         // In addresses names stand with percent signs, on pages with symbols for what nobody sees, and in the names of metrics without
         // dashes.
-        self.spell(at, encoded(key));
+        self.spell(at, percent_encoded(key).to_lowercase());
         self.spell(at, folded(&visible(text)));
         if kind == NameKind::Label {
             self.spell(at, key.replace('-', "_"));
@@ -411,9 +412,7 @@ impl Names {
 
     /// How names are spelled that must not be in a page, and the name of each: all but words of every report.
     pub(super) fn spellings(&self) -> impl Iterator<Item = (&str, &Name)> {
-        let given: HashSet<&str> = (self.all.iter())
-            .filter_map(|it| it.pseudonym.as_deref())
-            .collect();
+        let given = self.pseudonyms();
         let spelled = self.by_text.iter();
         let spelled =
             spelled.filter_map(|(spelled, &at)| Some((spelled.as_str(), self.all.get(at)?)));
@@ -424,14 +423,14 @@ impl Names {
 
     /// All that were noted, and are not what stands in the place of another.
     pub(super) fn all(&self) -> impl Iterator<Item = &Name> {
-        let given: HashSet<&str> = self
-            .all
-            .iter()
-            .filter_map(|it| it.pseudonym.as_deref())
-            .collect();
-        self.all
-            .iter()
-            .filter(move |it| !given.contains(it.text.as_str()))
+        let given = self.pseudonyms();
+        let all = self.all.iter();
+        all.filter(move |it| !given.contains(it.text.as_str()))
+    }
+
+    fn pseudonyms(&self) -> HashSet<&str> {
+        let all = self.all.iter();
+        all.filter_map(|it| it.pseudonym.as_deref()).collect()
     }
 }
 
@@ -443,20 +442,6 @@ pub(super) fn fold(c: char) -> char {
 /// A text as names are compared by it.
 pub(super) fn folded(text: &str) -> String {
     text.chars().map(fold).collect()
-}
-
-/// A text as addresses have it.
-fn encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(byte));
-            }
-            other => out.push_str(&format!("%{other:02x}")),
-        }
-    }
-    out
 }
 
 pub(super) fn before(chars: &[char], at: usize) -> Option<char> {

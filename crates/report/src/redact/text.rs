@@ -23,12 +23,17 @@ const LONGEST_QUOTED: usize = 512;
 
 /// The text without names.
 pub(super) fn redacted(names: &mut Names, text: &str) -> String {
+    scanned(names, text, false)
+}
+
+/// The text without names that are known, or that only a form tells; `is_outside`: of somebody else.
+fn scanned(names: &mut Names, text: &str, is_outside: bool) -> String {
     let whole = names.known(text);
     whole.unwrap_or_else(|| {
         let scan = Scan {
             chars: text.chars().collect(),
             names,
-            is_outside: false,
+            is_outside,
         };
         scan.run()
     })
@@ -46,15 +51,7 @@ pub(super) fn said(names: &mut Names, text: &str) -> String {
 /// A text of a system, a library or a broker: besides names, each word that is not known to say nothing of anybody is hidden, and
 /// so is all that it quotes.
 pub(super) fn outside(names: &mut Names, text: &str) -> String {
-    let whole = names.known(text);
-    let known = whole.unwrap_or_else(|| {
-        let scan = Scan {
-            chars: text.chars().collect(),
-            names,
-            is_outside: true,
-        };
-        scan.run()
-    });
+    let known = scanned(names, text, true);
     let parts = known.split_inclusive(char::is_whitespace);
     parts.fold(String::new(), |mut out, part| {
         let word = part.trim_end();

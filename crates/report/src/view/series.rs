@@ -196,14 +196,19 @@ fn summary(point: &SeriesPoint, metric: Metric) -> Option<&LatencySummary> {
     all.find_map(|latency| Some(latency.get(metric)).filter(|summary| summary.count > 0))
 }
 
+/// A count as it is drawn: per second, but for the largest values of intervals.
+pub(super) fn of_interval(metric: Metric, count: u64, seconds: f64) -> f64 {
+    match metric.info().kind {
+        MetricKind::Peak => count as f64,
+        MetricKind::Histogram | MetricKind::Counter => short(per_second(count, seconds)),
+    }
+}
+
 fn counts(points: &[SeriesPoint], metric: Metric) -> Vec<Option<f64>> {
     let value = |point: &SeriesPoint| {
         let mut scenarios = point.scenarios();
         let count = *scenarios.find_map(|(_, it)| it.counts.get(&metric))?;
-        Some(match metric.info().kind {
-            MetricKind::Peak => count as f64,
-            MetricKind::Histogram | MetricKind::Counter => short(per_second(count, point.dt)),
-        })
+        Some(of_interval(metric, count, point.dt))
     };
     points.iter().map(value).collect()
 }

@@ -7,7 +7,7 @@ use measure::{Metric, MetricKind, Problem};
 use serde::Serialize;
 
 use super::distributions::put_cells;
-use super::series::{Percentiles, short};
+use super::series::{Percentiles, of_interval, short};
 use crate::numbers::per_second;
 
 /// Slices that the page holds. A run of more than ten minutes has them merged: of twice the length, as often
@@ -202,11 +202,8 @@ fn percentiles(points: &[SlicePoint], metric: Metric) -> Percentiles {
 
 fn counts(points: &[SlicePoint], metric: Metric) -> Vec<Option<f64>> {
     let value = |point: &SlicePoint| {
-        let count = *point.counts.get(&metric)?;
-        Some(match metric.info().kind {
-            MetricKind::Peak => count as f64,
-            MetricKind::Histogram | MetricKind::Counter => short(per_second(count, point.dt)),
-        })
+        let count = point.counts.get(&metric)?;
+        Some(of_interval(metric, *count, point.dt))
     };
     points.iter().map(value).collect()
 }

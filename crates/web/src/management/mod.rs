@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use measure::Problem;
+use measure::{Problem, percent_encoded};
 use ureq::http::{Method, StatusCode, Uri};
 use ureq::{Agent, Body, Timeout};
 
@@ -272,17 +272,8 @@ impl Management {
 
 /// A name as a part of a path.
 pub fn escaped(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            // A part that is `.` or `..` would be taken for another folder.
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    // A part that is `.` or `..` would be taken for another folder.
+    percent_encoded(name).replace('.', "%2E")
 }
 
 #[cfg(test)]

@@ -130,18 +130,7 @@ fn decode_login(login: &str) -> Result<(String, Secret), UrlError> {
 }
 
 fn decode_percent(text: &str) -> Option<String> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let value = digit(bytes.next()?)? * 16 + digit(bytes.next()?)?;
-        decoded.push(u8::try_from(value).ok()?);
-    }
-    String::from_utf8(decoded).ok()
+    String::from_utf8(measure::percent_decoded(text)?).ok()
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! RabbitMQ's addresses (its "v2"), in which names are percent-encoded.
 
-use std::fmt::Write as _;
+use measure::percent_encoded;
 
 use crate::{Destination, DestinationKind};
 
 /// Where a queue is read from.
 pub(super) fn of_queue(name: &str) -> String {
-    let mut address = String::from("/queues/");
-    encode(&mut address, name);
-    address
+    format!("/queues/{}", percent_encoded(name))
 }
 
 /// Where a destination is published to.
@@ -23,25 +21,12 @@ pub(super) fn of_destination(destination: &Destination) -> String {
     if exchange.is_empty() {
         return of_queue(key);
     }
-    let mut address = String::from("/exchanges/");
-    encode(&mut address, exchange);
+    let mut address = format!("/exchanges/{}", percent_encoded(exchange));
     if !key.is_empty() {
         address.push('/');
-        encode(&mut address, key);
+        address.push_str(&percent_encoded(key));
     }
     address
-}
-
-fn encode(address: &mut String, name: &str) {
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                address.push(char::from(byte));
-            }
-            // Writing into a text cannot fail.
-            byte => drop(write!(address, "%{byte:02X}")),
-        }
-    }
 }
 
 #[cfg(test)]
