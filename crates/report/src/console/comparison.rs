@@ -68,8 +68,20 @@ pub(super) fn forced(problem: &str, style: Style) -> Vec<String> {
 }
 
 fn table(of: &Comparison) -> Table {
-    let mut table = Table::of("<|A|B|change|interval|decision<|shows from|p");
-    table.drop_in_order(&[7, SHOWS_FROM, INTERVAL]);
+    // Of too few runs no figure has a p.
+    let has_p = of.figures.iter().any(|it| it.corrected_p.is_some());
+    let (heads, drop): (_, &'static [usize]) = match has_p {
+        true => (
+            "<|A|B|change|interval|decision<|shows from|p",
+            &[7, SHOWS_FROM, INTERVAL],
+        ),
+        false => (
+            "<|A|B|change|interval|decision<|shows from",
+            &[SHOWS_FROM, INTERVAL],
+        ),
+    };
+    let mut table = Table::of(heads);
+    table.drop_in_order(drop);
     for row in &of.figures {
         let (a, b) = table_values(row);
         let (change, interval) = change_and_interval(row);
@@ -81,7 +93,9 @@ fn table(of: &Comparison) -> Table {
             false => (String::new(), String::new()),
         };
         let name = sanitise(&row.name).into_owned();
-        table.row(vec![name, a, b, change, interval, decision(row), shows, p]);
+        let mut cells = vec![name, a, b, change, interval, decision(row), shows, p];
+        cells.truncate(if has_p { 8 } else { 7 });
+        table.row(cells);
     }
     table
 }
@@ -215,10 +229,12 @@ mod tests {
         ] {
             assert!(words.contains(said), "{said}: {shown}");
         }
-        assert!(
-            !shown.contains("1.000") && !shown.contains("0.004"),
-            "{shown}"
-        );
+        let wide = Style {
+            columns: 200,
+            ..Style::PLAIN
+        };
+        let has_p = |of: &Comparison| comparison(of, wide).contains("shows from      p\n");
+        assert_eq!((has_p(&all), has_p(&few)), (true, false), "{shown}");
         few.figures[0].change = -0.5;
         assert_eq!(seen(shows_from(&few.figures[0])), "cannot tell");
         // A fall cannot be of 806 %.
