@@ -12,7 +12,7 @@ import { placeLengths } from '../src/sections/lane';
 import { bars, ours, theirs, ticks, words } from '../src/sections/limit';
 import { inFlight } from '../src/sections/panels';
 import { groups } from '../src/sections/percentiles';
-import { clampWindow, hasRoom, isDense, wholeName } from '../src/sections/timeline';
+import { axisStart, clampWindow, hasRoom, isDense, wholeName } from '../src/sections/timeline';
 
 describe('unpacking', () => {
   test('integers of any length, and a clear end', () => {
@@ -246,6 +246,19 @@ describe('charts', () => {
       ['churn', 1, false],
       ['parts: churn', 1, true],
     ]);
+  });
+
+  test('second 0 is told', () => {
+    const phase = (phase: 'warmup' | 'measure') => ({ phase, start: 0, end: 1 });
+    const of = (experiment: unknown, ...phases: ReturnType<typeof phase>[]) =>
+      axisStart({ experiment, phases });
+    const load = { profile: { events: ['cpu'] } };
+    expect(of(load, phase('warmup'), phase('measure'))).toBe(
+      'time since the load began with its warm-up',
+    );
+    expect(of(load, phase('measure'))).toBe('time since the load began');
+    expect(of(null)).toBe('time since the load began');
+    expect(of({ profile: { pid: 7 } }, phase('measure'))).toBe('time since the recording began');
   });
 
   test('a window stays inside the run', () => {

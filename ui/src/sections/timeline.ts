@@ -190,7 +190,7 @@ export function timeline(
     },
     lane,
     list.map((p) => p.element),
-    h('p', { class: 'axis-name' }, `time since the start, ${axisUnit(run.span)}`),
+    h('p', { class: 'axis-name' }, `${axisStart(run)}, ${axisUnit(run.span)}`),
   );
   const element = h(
     'section',
@@ -267,6 +267,14 @@ export function timeline(
 
 function round(t: number): number {
   return Math.round(t * 100) / 100;
+}
+
+/** What second 0 is. */
+export function axisStart(run: Pick<RunView, 'experiment' | 'phases'>): string {
+  const { profile } = (run.experiment ?? {}) as { profile?: { pid?: number } };
+  if (profile?.pid !== undefined) return 'time since the recording began';
+  const warm = run.phases.some((it) => it.phase === 'warmup');
+  return `time since the load began${warm ? ' with its warm-up' : ''}`;
 }
 
 function axisUnit(span: readonly [number, number]): string {
