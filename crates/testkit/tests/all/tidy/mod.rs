@@ -143,6 +143,14 @@ const BANS: &[(&str, &[&str], &str)] = &[
 const MAX_LINES: usize = 70;
 /// … and how many in the product are longer. It only falls.
 const LONGER: usize = 20;
+/// Fields of a struct that fit in one's head; …
+const MAX_FIELDS: usize = 20;
+/// … and how many structs have more. It only falls.
+const LARGER: usize = 15;
+/// Files that a type's methods may stand in; …
+const MAX_FILES: usize = 3;
+/// … and how many types stand in more. It only falls.
+const SCATTERED: usize = 8;
 const MOST_PROGRAMS: usize = 24;
 
 fn root() -> PathBuf {
@@ -357,6 +365,36 @@ fn functions_stay_short_enough_to_read() {
         "{} functions are longer than {MAX_LINES} lines, not {LONGER} (fewer: write down how many):\n{}",
         long.len(),
         long.join("\n")
+    );
+}
+
+#[test]
+fn types_fit_in_ones_head() {
+    let (mut large, mut scattered) = (Vec::new(), Vec::new());
+    for (name, sources) in crate_sources() {
+        let mut files: BTreeMap<String, usize> = BTreeMap::new();
+        for (path, file) in parsed(&sources) {
+            let declared = names::Declared::by(&file);
+            let fields = declared
+                .fields
+                .into_iter()
+                .filter(|(_, it)| *it > MAX_FIELDS);
+            large.extend(fields.map(|(of, fields)| format!("{fields:5} {name}/src/{path} {of}")));
+            for of in declared.with_methods {
+                *files.entry(of).or_default() += 1;
+            }
+        }
+        let many = files.into_iter().filter(|(_, files)| *files > MAX_FILES);
+        scattered.extend(many.map(|(of, files)| format!("{files:5} {name} {of}")));
+    }
+    large.sort();
+    scattered.sort();
+    assert!(
+        large.len() == LARGER && scattered.len() == SCATTERED,
+        "structs with more than {MAX_FIELDS} fields, not {LARGER} (fewer: write down how many):\n{}\n\
+         types whose methods stand in more than {MAX_FILES} files, not {SCATTERED}:\n{}",
+        large.join("\n"),
+        scattered.join("\n")
     );
 }
 

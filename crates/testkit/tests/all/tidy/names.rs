@@ -1,7 +1,7 @@
-//! Names, sentences and lengths: one type for one name, no doc comment of one word, no tuple that hides parameters, how
-//! long functions are.
+//! Names, sentences and sizes: one type for one name, no doc comment of one word, no tuple that hides parameters, how
+//! long functions and how large types are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use syn::visit::{self, Visit};
 use syn::{File, FnArg, Item, Type, Visibility};
@@ -15,6 +15,10 @@ pub(crate) struct Declared {
     pub(crate) tuples: Vec<usize>,
     /// Functions, and lines from the name to the last brace.
     pub(crate) functions: Vec<(String, usize)>,
+    /// Structs, and how many fields each has.
+    pub(crate) fields: Vec<(String, usize)>,
+    /// Types that have methods here, traits' excepted.
+    pub(crate) with_methods: BTreeSet<String>,
 }
 
 impl Declared {
@@ -44,7 +48,17 @@ impl<'ast> Visit<'ast> for Declared {
     fn visit_item(&mut self, item: &'ast Item) {
         match item {
             Item::Mod(it) if it.ident == "tests" => return,
-            Item::Struct(it) => self.declare(&it.vis, &it.ident),
+            Item::Struct(it) => {
+                self.declare(&it.vis, &it.ident);
+                self.fields.push((it.ident.to_string(), it.fields.len()));
+            }
+            Item::Impl(it) if it.trait_.is_none() => {
+                if let Type::Path(of) = &*it.self_ty
+                    && let Some(last) = of.path.segments.last()
+                {
+                    self.with_methods.insert(last.ident.to_string());
+                }
+            }
             Item::Enum(it) => self.declare(&it.vis, &it.ident),
             Item::Trait(it) => self.declare(&it.vis, &it.ident),
             Item::Type(it) => self.declare(&it.vis, &it.ident),
