@@ -5,67 +5,17 @@ use measure::Problem;
 use super::error::unknown_name;
 use super::{Experiment, ExperimentError};
 
-const FILES: [(&str, &str); 17] = [
-    ("demo", include_str!("../../../experiments/demo.toml")),
-    (
-        "stream-publish",
-        include_str!("../../../experiments/stream-publish.toml"),
-    ),
-    (
-        "stream-consume",
-        include_str!("../../../experiments/stream-consume.toml"),
-    ),
-    (
-        "classic-in-out",
-        include_str!("../../../experiments/classic-in-out.toml"),
-    ),
-    (
-        "quorum-publish",
-        include_str!("../../../experiments/quorum-publish.toml"),
-    ),
-    ("crash", include_str!("../../../experiments/crash.toml")),
-    (
-        "cluster-kill",
-        include_str!("../../../experiments/cluster-kill.toml"),
-    ),
-    (
-        "connection-churn",
-        include_str!("../../../experiments/connection-churn.toml"),
-    ),
-    (
-        "churn-beside",
-        include_str!("../../../experiments/churn-beside.toml"),
-    ),
-    (
-        "mgmt-api",
-        include_str!("../../../experiments/mgmt-api.toml"),
-    ),
-    (
-        "scrape-storm",
-        include_str!("../../../experiments/scrape-storm.toml"),
-    ),
-    ("rated", include_str!("../../../experiments/rated.toml")),
-    (
-        "artemis-one-to-one",
-        include_str!("../../../experiments/artemis-one-to-one.toml"),
-    ),
-    (
-        "artemis-rated",
-        include_str!("../../../experiments/artemis-rated.toml"),
-    ),
-    (
-        "artemis-durable-topics",
-        include_str!("../../../experiments/artemis-durable-topics.toml"),
-    ),
-    (
-        "artemis-perf",
-        include_str!("../../../experiments/artemis-perf.toml"),
-    ),
-    (
-        "embedded",
-        include_str!("../../../experiments/embedded.toml"),
-    ),
-];
+macro_rules! files {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../../experiments/", $name, ".toml")))),*]
+    };
+}
+
+const FILES: [(&str, &str); 17] = files! {
+    "demo" "stream-publish" "stream-consume" "classic-in-out" "quorum-publish" "crash"
+    "cluster-kill" "connection-churn" "churn-beside" "mgmt-api" "scrape-storm" "rated"
+    "artemis-one-to-one" "artemis-rated" "artemis-durable-topics" "artemis-perf" "embedded"
+};
 
 /// A built-in experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

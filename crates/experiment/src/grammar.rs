@@ -22,6 +22,20 @@ pub(super) struct Grammar {
     pub(super) example: &'static str,
 }
 
+/// Grammars, a row each: the name, the key of what stands without one, the keys that are needed, the others, an example.
+macro_rules! grammars {
+    ($($name:literal, $bare:expr, [$($needed:literal)*], [$($optional:literal)*], $example:literal;)*) => {
+        [$(Grammar {
+            name: $name,
+            bare: $bare,
+            needed: &[$($needed),*],
+            optional: &[$($optional),*],
+            example: $example,
+        }),*]
+    };
+}
+pub(super) use grammars;
+
 /// Finds a grammar by its name; `what` is a schedule or a size.
 pub(super) fn find<'a>(
     what: &str,

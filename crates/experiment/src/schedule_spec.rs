@@ -10,7 +10,9 @@ use measure::{Length, Nanos, Rate, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
-use super::grammar::{Fields, Grammar, Written, find, flag, joined, serialize, whole, written};
+use super::grammar::{
+    Fields, Grammar, Written, find, flag, grammars, joined, serialize, whole, written,
+};
 use super::once::Once;
 
 /// A rate over time. docs/schedules.md describes every shape.
@@ -31,64 +33,15 @@ enum Parsed {
     Trace(PathBuf, Option<Nanos>),
 }
 
-/// Keys of every shape but a trace's.
-macro_rules! with_arrivals {
-    ($($key:literal),*) => {
-        &["arrivals", "seed", $($key),*]
-    };
-}
-
-const GRAMMARS: [Grammar; 7] = [
-    Grammar {
-        name: "constant",
-        bare: Some("rate"),
-        needed: &["rate"],
-        optional: with_arrivals!(),
-        example: "constant:20000",
-    },
-    Grammar {
-        name: "steps",
-        bare: Some("steps"),
-        needed: &["steps"],
-        optional: with_arrivals!("repeat"),
-        example: "steps:1000@10s,5000@10s",
-    },
-    Grammar {
-        name: "ramp",
-        bare: None,
-        needed: &["from", "to", "over"],
-        optional: with_arrivals!(),
-        example: "ramp:from=100,to=20000,over=60s",
-    },
-    Grammar {
-        name: "sine",
-        bare: None,
-        needed: &["mean", "amplitude", "period"],
-        optional: with_arrivals!(),
-        example: "sine:mean=5000,amplitude=4000,period=20s",
-    },
-    Grammar {
-        name: "burst",
-        bare: None,
-        needed: &["rate", "on", "off"],
-        optional: with_arrivals!("idle"),
-        example: "burst:rate=20000,on=1s,off=4s",
-    },
-    Grammar {
-        name: "poisson",
-        bare: Some("rate"),
-        needed: &["rate"],
-        optional: &["seed"],
-        example: "poisson:5000",
-    },
-    Grammar {
-        name: "trace",
-        bare: Some("file"),
-        needed: &["file"],
-        optional: &["every"],
-        example: "trace:FILE",
-    },
-];
+const GRAMMARS: [Grammar; 7] = grammars! {
+    "constant", Some("rate"), ["rate"], ["arrivals" "seed"], "constant:20000";
+    "steps", Some("steps"), ["steps"], ["arrivals" "seed" "repeat"], "steps:1000@10s,5000@10s";
+    "ramp", None, ["from" "to" "over"], ["arrivals" "seed"], "ramp:from=100,to=20000,over=60s";
+    "sine", None, ["mean" "amplitude" "period"], ["arrivals" "seed"], "sine:mean=5000,amplitude=4000,period=20s";
+    "burst", None, ["rate" "on" "off"], ["arrivals" "seed" "idle"], "burst:rate=20000,on=1s,off=4s";
+    "poisson", Some("rate"), ["rate"], ["seed"], "poisson:5000";
+    "trace", Some("file"), ["file"], ["every"], "trace:FILE";
+};
 
 impl ScheduleSpec {
     /// The schedule for the load engine: a trace is read, and the instants are prepared, once for all plans of this

@@ -8,7 +8,9 @@ use load::{Bodies, Distribution, Json, SizeStep, Sizes};
 use measure::{Bytes, Length, Refused};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::grammar::{Fields, Grammar, Written, find, flag, joined, number, whole, written};
+use super::grammar::{
+    Fields, Grammar, Written, find, flag, grammars, joined, number, whole, written,
+};
 use super::once::Once;
 
 /// Body lengths. docs/schedules.md describes every kind.
@@ -28,71 +30,17 @@ enum Parsed {
     Files(String),
 }
 
-const GRAMMARS: [Grammar; 9] = [
-    Grammar {
-        name: "list",
-        bare: Some("sizes"),
-        needed: &["sizes"],
-        optional: &[],
-        example: "100,2000",
-    },
-    Grammar {
-        name: "uniform",
-        bare: Some("range"),
-        needed: &["range"],
-        optional: &["seed"],
-        example: "uniform:100-2000",
-    },
-    Grammar {
-        name: "normal",
-        bare: None,
-        needed: &["mean", "sd"],
-        optional: &["min", "max", "seed"],
-        example: "normal:mean=1000,sd=200",
-    },
-    Grammar {
-        name: "lognormal",
-        bare: None,
-        needed: &["median", "sigma"],
-        optional: &["min", "max", "seed"],
-        example: "lognormal:median=800,sigma=1",
-    },
-    Grammar {
-        name: "exponential",
-        bare: Some("mean"),
-        needed: &["mean"],
-        optional: &["min", "max", "seed"],
-        example: "exponential:1000",
-    },
-    Grammar {
-        name: "steps",
-        bare: Some("steps"),
-        needed: &["steps"],
-        optional: &["repeat"],
-        example: "steps:1000@30s,2000@30s",
-    },
-    Grammar {
-        name: "weighted",
-        bare: Some("sizes"),
-        needed: &["sizes"],
-        optional: &["seed"],
-        example: "weighted:12x9,2000x1",
-    },
-    Grammar {
-        name: "json",
-        bare: Some("size"),
-        needed: &["size"],
-        optional: &["count", "fields", "seed"],
-        example: "json:1000",
-    },
-    Grammar {
-        name: "files",
-        bare: Some("path"),
-        needed: &["path"],
-        optional: &[],
-        example: "files:DIR",
-    },
-];
+const GRAMMARS: [Grammar; 9] = grammars! {
+    "list", Some("sizes"), ["sizes"], [], "100,2000";
+    "uniform", Some("range"), ["range"], ["seed"], "uniform:100-2000";
+    "normal", None, ["mean" "sd"], ["min" "max" "seed"], "normal:mean=1000,sd=200";
+    "lognormal", None, ["median" "sigma"], ["min" "max" "seed"], "lognormal:median=800,sigma=1";
+    "exponential", Some("mean"), ["mean"], ["min" "max" "seed"], "exponential:1000";
+    "steps", Some("steps"), ["steps"], ["repeat"], "steps:1000@30s,2000@30s";
+    "weighted", Some("sizes"), ["sizes"], ["seed"], "weighted:12x9,2000x1";
+    "json", Some("size"), ["size"], ["count" "fields" "seed"], "json:1000";
+    "files", Some("path"), ["path"], [], "files:DIR";
+};
 
 /// Where a distribution is cut unless something else is said: a normal one at this many standard
 /// deviations (one value in 16,000 lies outside), …

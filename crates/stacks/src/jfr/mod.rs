@@ -40,97 +40,25 @@ enum Weight {
     Ticks(&'static str),
 }
 
-impl Sampled {
-    const fn new(
-        name: &'static str,
-        event: &'static str,
-        kind: EventKind,
-        unit: &'static str,
-        weight: Weight,
-    ) -> Self {
-        Self {
-            name,
-            event,
-            kind,
-            unit,
-            weight,
-        }
-    }
+macro_rules! sampled {
+    ($($name:literal $event:literal $kind:ident $unit:literal $weight:expr;)*) => {
+        [$(Sampled { name: $name, event: $event, kind: EventKind::$kind, unit: $unit, weight: $weight }),*]
+    };
 }
 
 /// The events that are read: of those that a recording has, the first here.
-const SAMPLED: [Sampled; 10] = [
-    Sampled::new(
-        "jdk.ExecutionSample",
-        "cpu",
-        EventKind::OnCpu,
-        "samples",
-        Weight::One,
-    ),
-    Sampled::new(
-        "jdk.CPUTimeSample",
-        "cpu",
-        EventKind::OnCpu,
-        "samples",
-        Weight::One,
-    ),
-    Sampled::new(
-        "profiler.WallClockSample",
-        "wall",
-        EventKind::Other,
-        "samples",
-        Weight::Field("samples"),
-    ),
-    Sampled::new(
-        "jdk.ObjectAllocationSample",
-        "allocations",
-        EventKind::Memory,
-        "bytes",
-        Weight::Field("weight"),
-    ),
-    Sampled::new(
-        "jdk.ObjectAllocationInNewTLAB",
-        "allocations",
-        EventKind::Memory,
-        "bytes",
-        Weight::Field("tlabSize"),
-    ),
-    Sampled::new(
-        "jdk.ObjectAllocationOutsideTLAB",
-        "allocations",
-        EventKind::Memory,
-        "bytes",
-        Weight::Field("allocationSize"),
-    ),
-    Sampled::new(
-        "profiler.Malloc",
-        "malloc",
-        EventKind::Memory,
-        "bytes",
-        Weight::Field("size"),
-    ),
-    Sampled::new(
-        "jdk.JavaMonitorEnter",
-        "locks",
-        EventKind::OffCpu,
-        "nanoseconds",
-        Weight::Ticks("duration"),
-    ),
-    Sampled::new(
-        "jdk.ThreadPark",
-        "parks",
-        EventKind::OffCpu,
-        "nanoseconds",
-        Weight::Ticks("duration"),
-    ),
-    Sampled::new(
-        "jdk.NativeMethodSample",
-        "native",
-        EventKind::Other,
-        "samples",
-        Weight::One,
-    ),
-];
+const SAMPLED: [Sampled; 10] = sampled! {
+    "jdk.ExecutionSample" "cpu" OnCpu "samples" Weight::One;
+    "jdk.CPUTimeSample" "cpu" OnCpu "samples" Weight::One;
+    "profiler.WallClockSample" "wall" Other "samples" Weight::Field("samples");
+    "jdk.ObjectAllocationSample" "allocations" Memory "bytes" Weight::Field("weight");
+    "jdk.ObjectAllocationInNewTLAB" "allocations" Memory "bytes" Weight::Field("tlabSize");
+    "jdk.ObjectAllocationOutsideTLAB" "allocations" Memory "bytes" Weight::Field("allocationSize");
+    "profiler.Malloc" "malloc" Memory "bytes" Weight::Field("size");
+    "jdk.JavaMonitorEnter" "locks" OffCpu "nanoseconds" Weight::Ticks("duration");
+    "jdk.ThreadPark" "parks" OffCpu "nanoseconds" Weight::Ticks("duration");
+    "jdk.NativeMethodSample" "native" Other "samples" Weight::One;
+};
 
 /// Whether bytes are the beginning of a recording.
 pub(super) fn looks_like(bytes: &[u8]) -> bool {
