@@ -128,6 +128,8 @@ struct Reader {
     is_within: bool,
     /// Where these open in their chunk.
     opened: usize,
+    /// Where they end is known.
+    is_plain: bool,
     /// It is one that prints its words, and what is hidden of such: no secret of the script, unless it hands that on.
     prints: bool,
     printed: Vec<String>,
@@ -255,8 +257,14 @@ impl Reader {
             let (was_open, was_within) = (self.quote.is_some(), self.is_within);
             let shown = self.chunk(chunk);
             if self.is_within && !was_within {
-                let end = substitutions_end(after, self.opened);
-                until = text.len() - after.len() + end;
+                let end = plain_ends(after, self.opened);
+                self.is_plain = end.is_some();
+                until = text.len() - after.len() + end.unwrap_or_else(|| last_end(after));
+                // What stands in quotes within ends with it.
+                let before = chunk.get(..self.opened).unwrap_or_default();
+                let is_outer =
+                    |it: &(char, bool)| was_open || it.0 == '\0' || before.contains(it.0);
+                self.quote = self.quote.filter(|it| !self.is_plain || is_outer(it));
             }
             let end = text.len() - next.len();
             match self.is_within {
@@ -394,6 +402,7 @@ impl Reader {
         self.between(gap);
         if self.is_within && !was_within {
             self.opened = at + gap.find(['(', '`']).unwrap_or_default();
+            self.is_plain = false;
         }
     }
 
@@ -423,6 +432,9 @@ impl Reader {
     fn open_quote(&mut self, before: &str, rest: &str) {
         if self.is_option && self.is_secret() {
             self.quote = Some(('\0', false));
+        }
+        if self.is_within && self.is_plain {
+            return;
         }
         let of_quote = before.get(before.trim_end_matches(|c| !is_of_token(c)).len()..);
         let open = of_quote.and_then(|it| it.rfind(QUOTES).map(|at| it.split_at(at)));
@@ -707,18 +719,14 @@ fn has(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|it| it == word)
 }
 
-/// Where the substitution ends that opens there, and others without a blank behind it: each where its bracket closes, if that
-/// is plain, else at [`last_end`].
-fn substitutions_end(text: &str, opened: usize) -> usize {
+/// Where the substitution ends that opens there, and others without a blank behind it, if that is plain of each.
+fn plain_ends(text: &str, opened: usize) -> Option<usize> {
     let mut end = opened;
     loop {
-        let (chunk, _) = split_before(text.get(end..).unwrap_or_default(), char::is_whitespace);
-        let Some(open) = chunk.find(['(', '`']) else {
-            return end;
-        };
-        match plain_end(text, end + open) {
-            Some(behind) => end = behind,
-            None => return last_end(text),
+        let (chunk, _) = split_before(text.get(end..)?, char::is_whitespace);
+        match chunk.find(['(', '`']) {
+            Some(open) => end = plain_end(text, end + open)?,
+            None => return Some(end),
         }
     }
 }
