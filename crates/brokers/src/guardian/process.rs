@@ -207,7 +207,7 @@ fn next_event(signals: &Signals) -> io::Result<Event> {
     }
     if ended {
         // What is more than that wakes it once more.
-        let _ = (&signals.child).read(&mut [0; 64]);
+        let _ = rustix::io::read(&signals.child, &mut [0_u8; 64]);
     }
     if asked {
         let mut byte = [0];

@@ -10,12 +10,12 @@ use std::{env, thread};
 
 use linux::ProcessId;
 use load::{Error, ProgramEnd};
-use measure::Problem;
+use measure::{Clock, Problem};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::Signal;
 
 use super::Program;
-use super::ending::{Ending, Running};
+use super::ending::{EndRequests, LoadProcess};
 use super::output::Output;
 use brokers::guardian::{Command as Guarded, Guardian, Message};
 use brokers::managed::Workspace;
@@ -40,7 +40,7 @@ pub(super) struct Process {
     id: Option<ProcessId>,
     /// All that it has started, and itself, that ran when they were looked for.
     alive: Vec<ProcessId>,
-    ending: Ending,
+    ending: EndRequests,
     /// How it ended; what it has started may run on.
     status: Option<String>,
     /// It was told to end, so that its exit code says nothing.
@@ -80,7 +80,7 @@ impl Process {
             workspace,
             id: None,
             alive: Vec::new(),
-            ending: Ending::default(),
+            ending: EndRequests::default(),
             status: None,
             told: false,
             output,
@@ -153,17 +153,20 @@ impl Process {
         }
     }
 
-    /// Asks those whose turn it is. It changes only where one of them has ended: to look for all takes milliseconds.
+    /// Asks those whose turn it is. It changes only with time, or where one of them has ended: to look for all takes
+    /// milliseconds.
     fn ask_to_end(&mut self) {
         let Some(guardian) = self.guardian.as_ref().map(Guardian::pid) else {
             return;
         };
-        if !self.alive.is_empty() && self.alive.iter().all(|id| id.is_alive()) {
+        let now = Clock.now();
+        let is_same = !self.alive.is_empty() && self.alive.iter().all(|id| id.is_alive());
+        if is_same && !self.ending.is_due(now) {
             return;
         }
         // It adopts what others have left.
-        let running = Running::below(guardian);
-        for id in self.ending.next(&running, guardian) {
+        let running = LoadProcess::below(guardian);
+        for id in self.ending.turn(&running, guardian, now) {
             id.signal(Signal::TERM);
         }
         self.alive = running.into_iter().map(|it| it.id).collect();
