@@ -220,6 +220,11 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
         });
         range(figure(low, figure_of.unit), &figure(high, figure_of.unit))
     };
+    // Runs above the others and below them are no range.
+    let least = near.iter().map(|it| it.1).fold(f64::INFINITY, f64::min);
+    let (below, above): (Vec<_>, Vec<_>) = far.into_iter().partition(|it| it.1 < least);
+    let far = [below, above].into_iter().filter(|it| !it.is_empty());
+    let far: Vec<String> = far.map(reach).collect();
     let id = |run: &usize| of.runs.get(*run).map_or("", |it| it.id.as_str());
     let count = figure_of.apart.len();
     let place = match count > MOST_NAMED && last - first + 1 == count {
@@ -237,7 +242,7 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
     });
     Some(format!(
         "{runs}, {place}, {verb} apart: {}, the others {}{}",
-        reach(far),
+        far.join(" and "),
         reach(near),
         more.unwrap_or_default()
     ))
@@ -448,6 +453,13 @@ mod tests {
         let figure = &mut of.figures[1];
         (figure.apart, figure.runs_for_apart) = (vec![4], None);
         let told = "1 run, 2026-11-21T00-12-33Z-x-0004, lies apart: 9 ns, the others";
+        assert!(text(&of).contains(told), "{}", text(&of));
+        // On both sides of the others: these lay within the range.
+        let figure = &mut of.figures[1];
+        figure.values.fill(Some(5.0));
+        (figure.values[4], figure.values[5]) = (Some(9.0), Some(1.0));
+        figure.apart = vec![4, 5];
+        let told = "lie apart: 1 ns and 9 ns, the others 5 ns";
         assert!(text(&of).contains(told), "{}", text(&of));
     }
 
