@@ -237,6 +237,11 @@ fn ordinary_scripts_stay_readable() {
 fn what_prints_a_secret_is_hidden_and_what_follows_stays_readable() {
     for (given, shown) in [
         ("seq $(nproc)", "seq $(nproc)"),
+        ("sleep $((5 * $(nproc)))", "sleep $((5 * $(nproc)))"),
+        (
+            "xargs -P $(nproc) -n 1 curl -s http://{host}:15672/api/queues",
+            "xargs -P $(nproc) -n 1 curl -s http://{host}:15672/api/queues",
+        ),
         (
             "k6 run -u $(nproc) a.js; echo $(date +%s) `id`",
             "k6 run -u $(nproc) a.js; echo $(date +%s) `id`",
