@@ -81,8 +81,6 @@ export function figuresOf(page: Page, window: readonly [number, number]): Figure
     ...run.figures,
     sent,
     received,
-    completed: flow(series.completed),
-    blocked: flow(series.blocked),
     requested_rate: null,
     refused: 0,
     returned: 0,

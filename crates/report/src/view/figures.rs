@@ -20,16 +20,10 @@ use super::series::short;
 pub struct Figures {
     /// Messages sent.
     pub sent: Throughput,
-    /// Messages acknowledged.
-    pub completed: Throughput,
     /// Messages delivered.
     pub received: Throughput,
-    /// Messages that found the in-flight window full.
-    pub blocked: Throughput,
     /// Mean of the measured phase; `null` when unthrottled.
     pub requested_rate: Option<f64>,
-    /// Producers wait for answers before they go on: nobody asks the broker for all it can do.
-    pub closed_loop: bool,
     /// Messages that the broker refused.
     pub refused: u64,
     /// Messages that the broker returned.
@@ -72,11 +66,8 @@ impl Figures {
         let scenarios = summary.scenarios();
         Self {
             sent: summary.sent,
-            completed: summary.completed,
             received: summary.received,
-            blocked: summary.blocked,
             requested_rate,
-            closed_loop: summary.closed_loop,
             refused: all.nacked,
             returned: all.returned,
             redelivered: all.redelivered,
