@@ -258,12 +258,13 @@ function drawEvents(
   });
   const rows = placeEvents(boxes, most);
   labels.forEach(({ at, label }, i) => {
-    const [{ from, size }, row] = [boxes[i]!, rows[i]!];
+    const { from } = boxes[i]!;
+    const row = rows[i] ?? null;
     if (row === null) {
       label.remove();
       return;
     }
-    if (at + size > width && !label.classList.contains('loose')) label.classList.add('flip');
+    if (at + boxes[i]!.size > width && !label.classList.contains('loose')) label.classList.add('flip');
     label.style.left = `${from}px`;
     label.style.top = `${top + row * LINE}px`;
   });
