@@ -618,7 +618,8 @@ pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
 pub(super) fn fault_of_node(
     faults: &[FaultOutcome],
     node: usize,
-    (from, until): (f64, f64),
+    from: f64,
+    until: f64,
 ) -> Option<OwnFault> {
     let its = |fault: &&FaultOutcome| fault.node.unwrap_or(0) as usize == node;
     let mut its = faults.iter().filter(its).filter_map(own_fault);

@@ -301,8 +301,8 @@ impl Profiling {
             event.finish_sampling(sampled, writer, &mut profiled);
             let of_node = processes.get(event.node.unwrap_or_default() as usize);
             let named = of_node.map_or(&[][..], Vec::as_slice);
-            let from = self.origin;
-            let Some(profile) = event.finish((from, window), named, writer, &mut profiled) else {
+            let read = event.read(self.origin, window, writer);
+            let Some(profile) = event.finish(read, named, writer, &mut profiled) else {
                 continue;
             };
             match profile.to_pprof() {
@@ -466,14 +466,13 @@ impl EventProfile {
         }
     }
 
-    /// Cuts the profile to the window, names what can be named, and writes its stacks again.
-    fn finish(
+    /// Its parts in the window, by the time that counts from this instant.
+    fn read(
         &self,
-        (origin, window): (Option<(Time, u64)>, Option<(u64, u64)>),
-        processes: &[ErlangProcess],
+        origin: Option<(Time, u64)>,
+        window: Option<(u64, u64)>,
         writer: &mut RunWriter,
-        profiled: &mut Profiled,
-    ) -> Option<Profile> {
+    ) -> Vec<Profile> {
         let name = file::of_event(&self.name, file::STACKS);
         let mut parts = Vec::new();
         for part in self.earlier.iter().chain([&self.part]) {
@@ -482,6 +481,18 @@ impl EventProfile {
                 Err(e) => writer.complain(&name, &e.to_string()),
             }
         }
+        parts
+    }
+
+    /// Names what can be named in its parts, and writes the stacks of all of them again.
+    fn finish(
+        &self,
+        mut parts: Vec<Profile>,
+        processes: &[ErlangProcess],
+        writer: &mut RunWriter,
+        profiled: &mut Profiled,
+    ) -> Option<Profile> {
+        let name = file::of_event(&self.name, file::STACKS);
         // The node has told the names of its last process.
         if let Some(last) = parts.last_mut().filter(|it| it.header.pid == self.pid) {
             last.name_processes(processes);

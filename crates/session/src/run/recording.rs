@@ -341,10 +341,9 @@ impl<'a> Recording<'a> {
     /// Tells what could not be read, each with the fault of the run itself that explains it, where there is one.
     fn tell_unread(&mut self) {
         for unread in std::mem::take(&mut self.unread) {
-            let seconds = [unread.asked, unread.at].map(|it| self.seconds_since_origin(it));
+            let [from, until] = [unread.asked, unread.at].map(|it| self.seconds_since_origin(it));
             let faults = &self.summary.faults;
-            let fault = (unread.node)
-                .and_then(|node| fault_of_node(faults, node, (seconds[0], seconds[1])));
+            let fault = (unread.node).and_then(|node| fault_of_node(faults, node, from, until));
             let text = match fault {
                 Some(fault) => format!("{}: the run's own {}", unread.what, fault.name),
                 None => unread.otherwise,

@@ -64,7 +64,7 @@ impl Tracing {
             let node = self.nodes.get(&trace.node);
             let fault = node
                 .zip(at)
-                .and_then(|(node, at)| fault_of_node(faults, *node, (at, at)));
+                .and_then(|(node, at)| fault_of_node(faults, *node, at, at));
             if let (Some((why, limit)), Some(fault)) = (&mut trace.why, fault)
                 && limit.is_empty()
             {
