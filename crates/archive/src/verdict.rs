@@ -5,35 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::Facts;
 
-/// Who or what kept the run from more messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum LimitedBy {
-    /// The broker: its CPU, its answers, its alarm.
-    Broker,
-    /// bellows itself, or the cores that it had.
-    Generator,
-    /// What lies between them.
-    Network,
-    /// The requested rate was met: both could have done more.
-    Schedule,
-    /// The evidence is inconclusive; the sentence says why.
-    #[default]
-    Undecided,
-}
-
-impl LimitedBy {
-    /// As people read it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Broker => "broker",
-            Self::Generator => "generator",
-            Self::Network => "network",
-            Self::Schedule => "schedule",
-            Self::Undecided => "undecided",
-        }
+measure::named! {
+    /// Who or what kept the run from more messages.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+    #[serde(rename_all = "snake_case")]
+    pub enum LimitedBy {
+        /// The broker: its CPU, its answers, its alarm.
+        Broker = "broker",
+        /// bellows itself, or the cores that it had.
+        Generator = "generator",
+        /// What lies between them.
+        Network = "network",
+        /// The requested rate was met: both could have done more.
+        Schedule = "schedule",
+        /// The evidence is inconclusive; the sentence says why.
+        #[default]
+        Undecided = "undecided",
     }
 }
 

@@ -11,6 +11,7 @@ mod latencies;
 pub mod ledger;
 mod length;
 mod metric;
+mod named;
 mod percent;
 mod phase;
 mod problem;

@@ -87,186 +87,53 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
-/// Time on CPU, by the processor's clock, which every machine has, virtual ones too, so that
-/// profiles of different machines compare.
-const ON_CPU: Event = row(
-    USUAL_EVENT,
-    "cpu-clock",
-    "samples",
-    EventKind::OnCpu,
-    EventSource::Software(b::PERF_COUNT_SW_CPU_CLOCK),
-    Pace::Frequency,
-    Weight::One,
-);
-
-/// All events that have a name of their own, the usual one first. Any tracepoint is one more.
-pub static EVENTS: [Event; 16] = [
-    ON_CPU,
-    row(
-        "off-cpu",
-        "context-switches",
-        "nanoseconds",
-        EventKind::OffCpu,
-        EventSource::Software(b::PERF_COUNT_SW_CONTEXT_SWITCHES),
-        Pace::Each,
-        Weight::Blocked,
-    ),
-    counted(
-        "context-switches",
-        "switches",
-        EventKind::OffCpu,
-        b::PERF_COUNT_SW_CONTEXT_SWITCHES,
-    ),
-    counted(
-        "page-faults",
-        "faults",
-        EventKind::Memory,
-        b::PERF_COUNT_SW_PAGE_FAULTS,
-    ),
-    counted(
-        "minor-faults",
-        "faults",
-        EventKind::Memory,
-        b::PERF_COUNT_SW_PAGE_FAULTS_MIN,
-    ),
-    counted(
-        "major-faults",
-        "faults",
-        EventKind::Memory,
-        b::PERF_COUNT_SW_PAGE_FAULTS_MAJ,
-    ),
-    called("mmap", "syscalls:sys_enter_mmap", "calls", Weight::One),
-    called(
-        "mmap-bytes",
-        "syscalls:sys_enter_mmap",
-        "bytes",
-        Weight::Field("len"),
-    ),
-    row(
-        "mmap-held",
-        "syscalls:sys_exit_mmap",
-        "bytes",
-        EventKind::Memory,
-        EventSource::AddressSpace,
-        Pace::Each,
-        Weight::Held,
-    ),
-    called("munmap", "syscalls:sys_enter_munmap", "calls", Weight::One),
-    called(
-        "munmap-bytes",
-        "syscalls:sys_enter_munmap",
-        "bytes",
-        Weight::Field("len"),
-    ),
-    called("brk", "syscalls:sys_enter_brk", "calls", Weight::One),
-    allocation(
-        "malloc",
-        "uprobe:malloc",
-        EventSource::Allocations,
-        ONE_IN_CALLS,
-    ),
-    row(
-        "malloc-bytes",
-        "uprobe:malloc",
-        "bytes",
-        EventKind::Memory,
-        EventSource::Allocations,
-        Pace::OneIn(ONE_IN_BYTES),
-        Weight::Requested,
-    ),
-    row(
-        "malloc-held",
-        "uprobe:malloc",
-        "bytes",
-        EventKind::Memory,
-        EventSource::Blocks,
-        Pace::OneIn(ONE_IN_BYTES),
-        Weight::Held,
-    ),
-    allocation("free", "uprobe:free", EventSource::Frees, ONE_IN_CALLS),
-];
-
 /// Calls between two samples of an allocator's, and bytes that are asked for. What a sample costs is a few times what
 /// a call costs by being counted.
 const ONE_IN_CALLS: u32 = 256;
 const ONE_IN_BYTES: u32 = 128 << 10;
 
-/// Calls of an allocator.
-const fn allocation(
-    name: &'static str,
-    kernel_name: &'static str,
-    source: EventSource,
-    one_in: u32,
-) -> Event {
-    let pace = Pace::OneIn(one_in);
-    row(
-        name,
-        kernel_name,
-        "calls",
-        EventKind::Memory,
-        source,
-        pace,
-        Weight::Calls,
-    )
+macro_rules! events {
+    ($($name:expr, $kernel:literal, $unit:literal, $kind:ident, $source:ident$(($of:expr))?,
+        $pace:ident$(($one_in:expr))?, $weight:ident$(($field:literal))?;)*) => {
+        [$(Event {
+            name: Cow::Borrowed($name),
+            kernel_name: Cow::Borrowed($kernel),
+            unit: $unit,
+            kind: EventKind::$kind,
+            source: EventSource::$source$(($of))?,
+            pace: Pace::$pace$(($one_in))?,
+            weight: Weight::$weight$(($field))?,
+        }),*]
+    };
 }
 
-const fn row(
-    name: &'static str,
-    kernel_name: &'static str,
-    unit: &'static str,
-    kind: EventKind,
-    source: EventSource,
-    pace: Pace,
-    weight: Weight,
-) -> Event {
-    Event {
-        name: Cow::Borrowed(name),
-        kernel_name: Cow::Borrowed(kernel_name),
-        unit,
-        kind,
-        source,
-        pace,
-        weight,
-    }
-}
-
-/// What the kernel counts by itself; it calls it the same.
-const fn counted(name: &'static str, unit: &'static str, kind: EventKind, counter: u32) -> Event {
-    let source = EventSource::Software(counter);
-    row(
-        name,
-        name,
-        unit,
-        kind,
-        source,
-        Pace::Frequency,
-        Weight::Events,
-    )
-}
-
-/// A system call about memory.
-const fn called(
-    name: &'static str,
-    tracepoint: &'static str,
-    unit: &'static str,
-    weight: Weight,
-) -> Event {
-    row(
-        name,
-        tracepoint,
-        unit,
-        EventKind::Memory,
-        EventSource::Tracepoint,
-        Pace::Each,
-        weight,
-    )
-}
+/// All events that have a name of their own; any tracepoint is one more. The usual one comes first: time on CPU, by the
+/// processor's clock, which every machine has, virtual ones too, so that profiles of different machines compare.
+pub static EVENTS: [Event; 16] = events! {
+    USUAL_EVENT, "cpu-clock", "samples", OnCpu, Software(b::PERF_COUNT_SW_CPU_CLOCK), Frequency, One;
+    "off-cpu", "context-switches", "nanoseconds", OffCpu, Software(b::PERF_COUNT_SW_CONTEXT_SWITCHES), Each, Blocked;
+    "context-switches", "context-switches", "switches", OffCpu,
+        Software(b::PERF_COUNT_SW_CONTEXT_SWITCHES), Frequency, Events;
+    "page-faults", "page-faults", "faults", Memory, Software(b::PERF_COUNT_SW_PAGE_FAULTS), Frequency, Events;
+    "minor-faults", "minor-faults", "faults", Memory, Software(b::PERF_COUNT_SW_PAGE_FAULTS_MIN), Frequency, Events;
+    "major-faults", "major-faults", "faults", Memory, Software(b::PERF_COUNT_SW_PAGE_FAULTS_MAJ), Frequency, Events;
+    "mmap", "syscalls:sys_enter_mmap", "calls", Memory, Tracepoint, Each, One;
+    "mmap-bytes", "syscalls:sys_enter_mmap", "bytes", Memory, Tracepoint, Each, Field("len");
+    "mmap-held", "syscalls:sys_exit_mmap", "bytes", Memory, AddressSpace, Each, Held;
+    "munmap", "syscalls:sys_enter_munmap", "calls", Memory, Tracepoint, Each, One;
+    "munmap-bytes", "syscalls:sys_enter_munmap", "bytes", Memory, Tracepoint, Each, Field("len");
+    "brk", "syscalls:sys_enter_brk", "calls", Memory, Tracepoint, Each, One;
+    "malloc", "uprobe:malloc", "calls", Memory, Allocations, OneIn(ONE_IN_CALLS), Calls;
+    "malloc-bytes", "uprobe:malloc", "bytes", Memory, Allocations, OneIn(ONE_IN_BYTES), Requested;
+    "malloc-held", "uprobe:malloc", "bytes", Memory, Blocks, OneIn(ONE_IN_BYTES), Held;
+    "free", "uprobe:free", "calls", Memory, Frees, OneIn(ONE_IN_CALLS), Calls;
+};
 
 impl Event {
     /// The event that is sampled where nobody asks for another: [`USUAL_EVENT`].
     #[must_use]
-    pub const fn usual() -> Self {
-        ON_CPU
+    pub fn usual() -> Self {
+        EVENTS[0].clone()
     }
 
     /// The event of this short name, or the tracepoint (`category:name`), whether or not the kernel has it.

@@ -7,75 +7,42 @@ pub(super) const MOST_WAITS: usize = 1 << 12;
 /// What stands for all wakers that there is no room for.
 pub(super) const OTHER_WAKERS: &str = "other wakers";
 
-/// Why a thread did not run.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitReason {
-    /// It slept until a timer woke it: a time-out was over.
-    Timer,
-    /// Another thread of its process woke it.
-    SameProcess,
-    /// A thread of another process woke it.
-    OtherProcess,
-    /// A socket woke it: data came, or there was room again.
-    Network,
-    /// A file system or block device woke it.
-    Disk,
-    /// It waited to change or to touch the memory of its process.
-    Memory,
-    /// A signal woke it.
-    Signal,
-    /// The kernel woke it, for none of these reasons.
-    Kernel,
-    /// It was awake and waited until a processor was free for it.
-    Processor,
-    /// It would have run on, and another thread got its processor.
-    Preempted,
-    /// It still waited when sampling, or a part of it, ended.
-    NotOver,
-    /// Nobody saw what woke it.
-    #[default]
-    Unknown,
+measure::named! {
+    /// Why a thread did not run.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    )]
+    #[serde(rename_all = "snake_case")]
+    pub enum WaitReason {
+        /// It slept until a timer woke it: a time-out was over.
+        Timer = "timer",
+        /// Another thread of its process woke it.
+        SameProcess = "thread of the same process",
+        /// A thread of another process woke it.
+        OtherProcess = "another process",
+        /// A socket woke it: data came, or there was room again.
+        Network = "network",
+        /// A file system or block device woke it.
+        Disk = "disk",
+        /// It waited to change or to touch the memory of its process.
+        Memory = "memory",
+        /// A signal woke it.
+        Signal = "signal",
+        /// The kernel woke it, for none of these reasons.
+        Kernel = "kernel",
+        /// It was awake and waited until a processor was free for it.
+        Processor = "waiting for a processor",
+        /// It would have run on, and another thread got its processor.
+        Preempted = "preempted",
+        /// It still waited when sampling, or a part of it, ended.
+        NotOver = "not over yet",
+        /// Nobody saw what woke it.
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
 impl WaitReason {
-    /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::Timer,
-        Self::SameProcess,
-        Self::OtherProcess,
-        Self::Network,
-        Self::Disk,
-        Self::Memory,
-        Self::Signal,
-        Self::Kernel,
-        Self::Processor,
-        Self::Preempted,
-        Self::NotOver,
-        Self::Unknown,
-    ];
-
-    /// What it is called.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Timer => "timer",
-            Self::SameProcess => "thread of the same process",
-            Self::OtherProcess => "another process",
-            Self::Network => "network",
-            Self::Disk => "disk",
-            Self::Memory => "memory",
-            Self::Signal => "signal",
-            Self::Kernel => "kernel",
-            Self::Processor => "waiting for a processor",
-            Self::Preempted => "preempted",
-            Self::NotOver => "not over yet",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// The reason of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

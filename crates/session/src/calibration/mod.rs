@@ -18,30 +18,19 @@ pub use store::{Keeping, keep, kept};
 /// CPU of other processes that spoils a calibration, in cores.
 pub const BUSY: f64 = 0.2;
 
-/// What a connection does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Workload {
-    /// Publishes without confirms.
-    Publish,
-    /// Publishes with confirms, as many in flight as help.
-    Confirm,
-    /// Publishes the next message when the one before is confirmed.
-    OneByOne,
-    /// Publishes with confirms, and as many others consume.
-    InOut,
-}
-
-impl Workload {
-    /// In words, as part of a sentence.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Publish => "publish, no confirms",
-            Self::Confirm => "publish with confirms",
-            Self::OneByOne => "publish one by one",
-            Self::InOut => "in and out",
-        }
+measure::named! {
+    /// What a connection does.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Workload {
+        /// Publishes without confirms.
+        Publish = "publish, no confirms",
+        /// Publishes with confirms, as many in flight as help.
+        Confirm = "publish with confirms",
+        /// Publishes the next message when the one before is confirmed.
+        OneByOne = "publish one by one",
+        /// Publishes with confirms, and as many others consume.
+        InOut = "in and out",
     }
 }
 
