@@ -1,52 +1,18 @@
 //! The samples of `--json FILE`: an array of one object per second, and one for the whole.
 
 use measure::{Interval, LatencySummary, Metric};
-use serde::Serialize;
+use serde::{Serialize, Serializer as _};
 
 use super::{End, Sides, is_warmup, latency, microseconds, rate};
 
+/// A value of a sample.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct IntervalSample {
-    sample_type: &'static str,
-    warmup: bool,
-    time: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sent: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delayed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    received: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay_send_time: Option<Distribution>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    send_time: Option<Distribution>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    transfer_time: Option<Distribution>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SummarySample {
-    sample_type: &'static str,
-    time: u64,
-    result: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_sent: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_blocked: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_completed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_received: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_delay_send_time: Option<Distribution>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_send_time: Option<Distribution>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_transfer_time: Option<Distribution>,
+#[serde(untagged)]
+enum Value {
+    Text(&'static str),
+    Flag(bool),
+    Number(u64),
+    Times(Distribution),
 }
 
 /// Microseconds; the mean is text there.
@@ -84,54 +50,61 @@ impl Distribution {
     }
 }
 
-/// Those of a run's latencies that are shown: delay, send and transfer.
-fn distributions(sides: Sides, interval: &Interval) -> [Option<Distribution>; 3] {
-    [Metric::SEND_DELAY, Metric::SEND_ACK, Metric::TRANSFER].map(|wanted| {
-        let shown = sides.metrics().any(|metric| metric == wanted);
-        shown.then(|| Distribution::of(&latency(interval, wanted)))
-    })
+/// One of a run's latencies, where it is shown.
+fn times(sides: Sides, interval: &Interval, wanted: Metric) -> Option<Value> {
+    let shown = sides.metrics().any(|metric| metric == wanted);
+    shown.then(|| Value::Times(Distribution::of(&latency(interval, wanted))))
 }
 
 /// The object of one second; `unix_ms` is its end.
 #[must_use]
 pub fn interval_sample(sides: Sides, interval: &Interval, unix_ms: u64) -> String {
-    let [delay_send_time, send_time, transfer_time] = distributions(sides, interval);
     let counters = &interval.counters;
-    let rate = |shown: bool, count: u64| shown.then(|| rate(count, interval));
-    text(&IntervalSample {
-        sample_type: "interval",
-        warmup: is_warmup(interval),
-        time: unix_ms,
-        sent: rate(sides.producers, counters.sent),
-        delayed: rate(sides.producers, counters.blocked),
-        completed: rate(sides.producers, counters.completed),
-        received: rate(sides.consumers, counters.received),
-        delay_send_time,
-        send_time,
-        transfer_time,
-    })
+    let rate = |shown: bool, count: u64| shown.then(|| Value::Number(rate(count, interval)));
+    let times = |wanted| times(sides, interval, wanted);
+    object([
+        ("sampleType", Some(Value::Text("interval"))),
+        ("warmup", Some(Value::Flag(is_warmup(interval)))),
+        ("time", Some(Value::Number(unix_ms))),
+        ("sent", rate(sides.producers, counters.sent)),
+        ("delayed", rate(sides.producers, counters.blocked)),
+        ("completed", rate(sides.producers, counters.completed)),
+        ("received", rate(sides.consumers, counters.received)),
+        ("delaySendTime", times(Metric::SEND_DELAY)),
+        ("sendTime", times(Metric::SEND_ACK)),
+        ("transferTime", times(Metric::TRANSFER)),
+    ])
 }
 
 /// The object of the whole run, which ended at `unix_ms`.
 #[must_use]
 pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
-    let [total_delay_send_time, total_send_time, total_transfer_time] =
-        distributions(sides, end.measured);
-    text(&SummarySample {
-        sample_type: "summary",
-        time: unix_ms,
-        result: if end.success { "success" } else { "fail" },
-        total_sent: sides.producers.then_some(end.totals.sent),
-        total_blocked: sides.producers.then_some(end.totals.blocked),
-        total_completed: sides.producers.then_some(end.totals.completed),
-        total_received: sides.consumers.then_some(end.totals.received),
-        total_delay_send_time,
-        total_send_time,
-        total_transfer_time,
-    })
+    let result = if end.success { "success" } else { "fail" };
+    let total = |shown: bool, count: u64| shown.then_some(Value::Number(count));
+    let times = |wanted| times(sides, end.measured, wanted);
+    object([
+        ("sampleType", Some(Value::Text("summary"))),
+        ("time", Some(Value::Number(unix_ms))),
+        ("result", Some(Value::Text(result))),
+        ("totalSent", total(sides.producers, end.totals.sent)),
+        ("totalBlocked", total(sides.producers, end.totals.blocked)),
+        (
+            "totalCompleted",
+            total(sides.producers, end.totals.completed),
+        ),
+        ("totalReceived", total(sides.consumers, end.totals.received)),
+        ("totalDelaySendTime", times(Metric::SEND_DELAY)),
+        ("totalSendTime", times(Metric::SEND_ACK)),
+        ("totalTransferTime", times(Metric::TRANSFER)),
+    ])
 }
 
-fn text(sample: &impl Serialize) -> String {
+/// The values that there are, in their order.
+fn object(values: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> String {
+    let there = values.into_iter();
+    let there = there.filter_map(|(name, value)| Some((name, value?)));
+    let mut out = Vec::new();
     // Numbers and strings only: nothing that could not be written.
-    serde_json::to_string(sample).unwrap_or_default()
+    let _ = serde_json::Serializer::new(&mut out).collect_map(there);
+    String::from_utf8(out).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! The live block and the summary.
 
-use measure::{Interval, LatencySummary, Metric};
+use measure::{Counters, Interval, LatencySummary, Metric};
 
 use super::{End, Sides, is_warmup, latency, microseconds, rate};
 
@@ -10,7 +10,6 @@ const NEXT: &str = " \n";
 /// The block of one second, with a blank line before it and a line break after it.
 #[must_use]
 pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
-    let counters = &interval.counters;
     // As long as the other, so that blocks look alike.
     let warmup = if is_warmup(interval) {
         "true "
@@ -18,16 +17,10 @@ pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
         "false"
     };
     let mut lines = vec![format!("\n--- warmup {warmup}")];
-    for (shown, name, count) in [
-        (sides.producers, "sent:     ", counters.sent),
-        (sides.producers, "blocked:  ", counters.blocked),
-        (sides.producers, "completed:", counters.completed),
-        (sides.consumers, "received: ", counters.received),
-    ] {
-        if shown {
-            lines.push(format!("--- {name} {:>8} msg/sec", rate(count, interval)));
-        }
-    }
+    let counts = counts(sides, &interval.counters);
+    lines.extend(
+        counts.map(|(name, count)| format!("--- {name} {:>8} msg/sec", rate(count, interval))),
+    );
     let metrics = sides.metrics().filter(|_| latencies);
     lines.extend(metrics.map(|metric| {
         let name = match metric {
@@ -45,15 +38,8 @@ pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
 pub fn summary(sides: Sides, end: End<'_>) -> String {
     let result = if end.success { "success" } else { "fail" };
     let mut text = format!("\n--- SUMMARY\n--- result:         {result:>12}");
-    for (shown, name, count) in [
-        (sides.producers, "sent:     ", end.totals.sent),
-        (sides.producers, "blocked:  ", end.totals.blocked),
-        (sides.producers, "completed:", end.totals.completed),
-        (sides.consumers, "received: ", end.totals.received),
-    ] {
-        if shown {
-            text += &format!("\n--- total {name}{count:>12}");
-        }
+    for (name, count) in counts(sides, end.totals) {
+        text += &format!("\n--- total {name}{count:>12}");
     }
     for metric in sides.metrics() {
         let name = match metric {
@@ -65,6 +51,18 @@ pub fn summary(sides: Sides, end: End<'_>) -> String {
         text += &line(name, &latency(end.measured, metric));
     }
     text + "\n"
+}
+
+/// The counts that are shown, with their names.
+fn counts(sides: Sides, of: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
+    let all = [
+        (sides.producers, "sent:     ", of.sent),
+        (sides.producers, "blocked:  ", of.blocked),
+        (sides.producers, "completed:", of.completed),
+        (sides.consumers, "received: ", of.received),
+    ];
+    let shown = all.into_iter().filter(|it| it.0);
+    shown.map(|(_, name, count)| (name, count))
 }
 
 fn line(name: &str, latency: &LatencySummary) -> String {
