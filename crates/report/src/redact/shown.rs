@@ -8,26 +8,15 @@ use serde::ser::{
 use serde_json::Value;
 
 /// Fields whose texts are code or identifiers of bellows, by the type that has them.
-const VERBATIM: [(&str, &str); 21] = [
-    ("ProfileHead", "names"),
-    ("ProfileHead", "modules"),
-    ("ProfileHead", "event"),
-    ("ProfileHead", "kernel_event"),
-    ("ProfileHead", "unit"),
-    ("ProfileHead", "classes"),
-    ("ProfileHead", "known"),
-    ("FunctionChange", "function"),
-    ("FunctionChange", "module"),
-    ("BrokerSummary", "kind"),
-    ("BrokerSummary", "version"),
+const VERBATIM: [(&str, &str); 10] = [
+    ("ProfileHead", "names modules event kernel_event unit"),
+    ("ProfileHead", "classes known"),
+    ("FunctionChange", "function module"),
+    ("BrokerSummary", "kind version"),
     ("QueueRecord", "type"),
     ("ExchangeRecord", "type"),
-    ("ScenarioSummary", "kind"),
-    ("ScenarioSummary", "unit"),
-    ("RunView", "versions"),
-    ("RunView", "hardware"),
-    ("RunView", "seed"),
-    ("RunView", "created"),
+    ("ScenarioSummary", "kind unit"),
+    ("RunView", "versions hardware seed created"),
     ("ComparisonView", "hardware"),
     ("NamedPanel", "unit"),
 ];
@@ -42,7 +31,7 @@ const METRICS: [(&str, &str); 3] = [
 ];
 
 /// Fields whose texts are sentences of bellows that end with what a system, a library or a broker said.
-const SAID: [(&str, &str); 11] = [
+const SAID: [(&str, &str); 9] = [
     ("Event", "label"),
     ("FailureCount", "reason"),
     ("LeftOut", "why"),
@@ -50,11 +39,15 @@ const SAID: [(&str, &str); 11] = [
     ("TrialView", "why"),
     ("RunView", "notes"),
     ("LimitView", "notes"),
-    ("MatrixView", "notes"),
-    ("MatrixView", "forced"),
-    ("ComparisonView", "notes"),
-    ("ComparisonView", "forced"),
+    ("MatrixView", "notes forced"),
+    ("ComparisonView", "notes forced"),
 ];
+
+/// Whether a table has a type's field.
+fn has(table: &[(&str, &str)], of: &str, field: &str) -> bool {
+    let mut of_type = table.iter().filter(|it| it.0 == of);
+    of_type.any(|it| it.1.split(' ').any(|it| it == field))
+}
 
 /// Who takes names out of texts.
 pub(super) trait Texts {
@@ -343,13 +336,13 @@ impl Fields<'_> {
     fn field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Failed> {
         self.showing.texts.left(key);
         // What comes first and is called so says which value of an enum it is.
-        let is_code = VERBATIM.contains(&(self.of, key));
+        let is_code = has(&VERBATIM, self.of, key);
         let is_tag = self.fields.is_empty() && TAGS.contains(&key);
-        let is_metric = METRICS.contains(&("", key)) || METRICS.contains(&(self.of, key));
+        let is_metric = has(&METRICS, "", key) || has(&METRICS, self.of, key);
         let of = match () {
             () if is_code || is_tag => Of::Code,
             () if is_metric => Of::Key,
-            () if SAID.contains(&(self.of, key)) => Of::Said,
+            () if has(&SAID, self.of, key) => Of::Said,
             () => Of::Data,
         };
         self.push(key.to_owned(), value, of)
