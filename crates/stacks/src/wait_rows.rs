@@ -10,13 +10,15 @@ use super::waits::{Wait, WaitReason};
 /// The module of the frames that say why a time off CPU ended.
 const MODULE: &str = "[wait]";
 
-/// What times off CPU are split by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitBy {
-    /// Why they ended.
-    Reason,
-    /// Who ended them.
-    Waker,
+measure::named! {
+    /// What times off CPU are split by.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum WaitBy {
+        /// Why they ended.
+        Reason = "reason",
+        /// Who ended them.
+        Waker = "waker",
+    }
 }
 
 impl Profile {

@@ -8,29 +8,23 @@ use super::model::Profile;
 use super::processes::ErlangProcess;
 use crate::summary::WorkShare;
 
-/// What the work of a node is split by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WorkBy {
-    /// Process by process, by their names: `queue orders-7`.
-    #[default]
-    Process,
-    /// Kinds of processes: all queues, all channels.
-    Role,
-    /// Connections, with all processes that work for one.
-    Connection,
-    /// Virtual hosts.
-    VirtualHost,
+measure::named! {
+    /// What the work of a node is split by.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum WorkBy {
+        /// Process by process, by their names: `queue orders-7`.
+        #[default]
+        Process = "process",
+        /// Kinds of processes: all queues, all channels.
+        Role = "role",
+        /// Connections, with all processes that work for one.
+        Connection = "connection",
+        /// Virtual hosts.
+        VirtualHost = "virtual host",
+    }
 }
 
 impl WorkBy {
-    /// All ways to split.
-    pub const ALL: [Self; 4] = [
-        Self::Process,
-        Self::Role,
-        Self::Connection,
-        Self::VirtualHost,
-    ];
-
     /// What tells whose work a process does from all others'; a text of the broker cannot be mistaken for what is
     /// said where there is none.
     fn key(self, process: &ErlangProcess) -> [&str; 4] {

@@ -10,7 +10,6 @@ use stacks::{
 use super::known::{self, notes};
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use super::work;
 use crate::difference::differences;
 use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
 use crate::text;
@@ -56,9 +55,8 @@ impl FunctionRowOf {
             Self::Module => "module",
             Self::Thread => "thread",
             Self::Class => "class",
-            Self::Work(by) => work::head(by),
-            Self::Wait(WaitBy::Reason) => "reason",
-            Self::Wait(WaitBy::Waker) => "waker",
+            Self::Work(by) => by.name(),
+            Self::Wait(by) => by.name(),
         }
     }
 

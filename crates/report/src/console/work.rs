@@ -38,7 +38,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
         ("share %", Align::Right),
         (weight_head(&unit), Align::Right),
         ("processes", Align::Right),
-        (head(by), Align::Left),
+        (by.name(), Align::Left),
     ]);
     table.give_way(3);
     for row in rows {
@@ -65,16 +65,6 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
         lines.extend(style.faint_prose(&text));
     }
     lines
-}
-
-/// What the rows are.
-pub(super) const fn head(by: WorkBy) -> &'static str {
-    match by {
-        WorkBy::Process => "process",
-        WorkBy::Role => "role",
-        WorkBy::Connection => "connection",
-        WorkBy::VirtualHost => "virtual host",
-    }
 }
 
 fn processes(rows: &[Work]) -> usize {
