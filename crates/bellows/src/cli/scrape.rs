@@ -352,15 +352,7 @@ fn rows(summaries: &[ScrapeSummary]) -> Vec<ScrapeRow> {
     // That one is told at the end.
     let first = summaries.iter().position(|it| it.completed == 0);
     let row = |(place, summary): (usize, &ScrapeSummary)| ScrapeRow {
-        name: summary.name.clone(),
-        completed: summary.completed,
-        failed: summary.failed,
-        not_sent: summary.not_sent,
-        response: summary.response.clone(),
-        bytes: summary.bytes,
-        page_bytes: summary.page_bytes,
-        page_bytes_max: summary.page_bytes_max,
-        series: summary.series,
+        page: summary.page(),
         parse_rate: match summary.parse_ns {
             0 => 0.0,
             ns => summary.parsed_bytes as f64 / ns as f64 * 1e9,

@@ -21,24 +21,8 @@ const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: com
 /// The scrapes of a page.
 #[derive(Clone, Debug)]
 pub struct ScrapeRow {
-    /// The page.
-    pub name: String,
-    /// Requests that brought a page.
-    pub completed: u64,
-    /// Requests that failed.
-    pub failed: u64,
-    /// Requests that were due and not sent.
-    pub not_sent: u64,
-    /// From when a request was due until its page had been read.
-    pub response: LatencySummary,
-    /// Bytes of a page as they arrived, the median.
-    pub bytes: u64,
-    /// Bytes of a page, the median.
-    pub page_bytes: u64,
-    /// Those of the largest.
-    pub page_bytes_max: u64,
-    /// Series of a page, the median.
-    pub series: u64,
+    /// The page, and what its requests came to.
+    pub page: ScrapedPage,
     /// Bytes that were parsed per second of parsing; 0 where nothing was.
     pub parse_rate: f64,
     /// CPU time of the server per request, nanoseconds, where it is known.
@@ -75,19 +59,20 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     if rows.iter().any(|row| row.server_cpu_ns.is_some()) {
         say(SERVER_CPU);
     }
-    if rows.iter().any(|row| is_weak(&row.response)) {
+    if rows.iter().any(|row| is_weak(&row.page.response)) {
         say(FOOTNOTE);
     }
     for row in rows {
-        if row.not_sent > 0 {
+        let page = &row.page;
+        if page.not_sent > 0 {
             say(&format!(
                 "{}: {} due and not sent: the pages before took longer than the time between two",
-                row.name,
-                counted(row.not_sent, "request")
+                page.name,
+                counted(page.not_sent, "request")
             ));
         }
-        if let Some(largest) = largest(row.page_bytes, row.page_bytes_max) {
-            say(&format!("{}: {largest}", row.name));
+        if let Some(largest) = largest(page.page_bytes, page.page_bytes_max) {
+            say(&format!("{}: {largest}", page.name));
         }
         row.notes.iter().for_each(|note| say(note));
     }
@@ -98,20 +83,16 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     out
 }
 
-/// What stands in a page's row.
-fn row(page: &ScrapedPage) -> Vec<String> {
-    let [p50, p99, max] = waited(&page.response);
-    vec![
+/// A page's row: what every table begins with, and these.
+fn row<const N: usize>(page: &ScrapedPage, further: [String; N]) -> Vec<String> {
+    let mut cells = vec![
         sanitise(&page.name).into_owned(),
         count(page.completed),
         count(page.failed),
-        p50,
-        p99,
-        max,
-        bytes(page.page_bytes),
-        or_dash((page.arrived_bytes > 0).then(|| bytes(page.arrived_bytes))),
-        bytes(page.received_bytes),
-    ]
+    ];
+    cells.extend(waited(&page.response));
+    cells.extend(further);
+    cells
 }
 
 /// What is to be known of a page besides.
@@ -139,7 +120,9 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
     }
     let mut table = Table::of("scraped page<|pages|failed|p50|p99|max|page size|arrived|in all");
     for page in pages {
-        table.row(row(page));
+        let arrived = (page.arrived_bytes > 0).then(|| bytes(page.arrived_bytes));
+        let [size, all] = [page.page_bytes, page.received_bytes].map(bytes);
+        table.row(row(page, [size, or_dash(arrived), all]));
         table.note(note(page));
     }
     let lines = table.lines_or_turned(style.columns, LEAST_NAME);
@@ -196,30 +179,26 @@ fn seconds(seconds: f64) -> String {
 
 /// What is to be said of the largest page, where pages were not all alike.
 fn largest(median: u64, max: u64) -> Option<String> {
-    let (median, max) = (bytes(median), bytes(max));
-    (median != max).then(|| format!("the largest page had {max}, the median {median}"))
+    let is_larger = max > median;
+    let [median, max] = [median, max].map(bytes);
+    (is_larger && median != max).then(|| format!("the largest page had {max}, the median {median}"))
 }
 
 fn cells(row: &ScrapeRow) -> Vec<String> {
-    let [p50, p99, max] = waited(&row.response);
-    let of_page = |text: String| or_dash((row.completed > 0).then_some(text));
-    vec![
-        sanitise(&row.name).into_owned(),
-        count(row.completed),
-        count(row.failed),
-        p50,
-        p99,
-        max,
-        of_page(bytes(row.bytes)),
-        of_page(bytes(row.page_bytes)),
-        of_page(count(row.series)),
-        or_dash((row.parse_rate > 0.0).then(|| format!("{}/s", bytes(row.parse_rate as u64)))),
+    let page = &row.page;
+    let of_page = |text: String| or_dash((page.completed > 0).then_some(text));
+    let parsed = (row.parse_rate > 0.0).then(|| format!("{}/s", bytes(row.parse_rate as u64)));
+    let cpu = row.server_cpu_ns;
+    let cpu = cpu.map(|ns| format!("{}/request", duration(ns)));
+    let further = [
+        of_page(bytes(page.arrived_bytes)),
+        of_page(bytes(page.page_bytes)),
+        of_page(count(page.series)),
+        or_dash(parsed),
         // What refusing takes is no cost of a page.
-        of_page(or_dash(
-            row.server_cpu_ns
-                .map(|ns| format!("{}/request", duration(ns))),
-        )),
-    ]
+        of_page(or_dash(cpu)),
+    ];
+    self::row(page, further)
 }
 
 fn series(selected: &[SelectedRow], style: Style) -> String {
