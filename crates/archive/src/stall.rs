@@ -2,29 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Who stood still.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum Stalled {
-    /// The broker: messages were in flight, and it answered none.
-    #[default]
-    Broker,
-    /// bellows did not run, and the broker did.
-    Generator,
-    /// Neither ran.
-    Machine,
-}
-
-impl Stalled {
-    /// As machines and people read it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Broker => "broker",
-            Self::Generator => "generator",
-            Self::Machine => "machine",
-        }
+measure::named! {
+    /// Who stood still.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Stalled {
+        /// The broker: messages were in flight, and it answered none.
+        #[default]
+        Broker = "broker",
+        /// bellows did not run, and the broker did.
+        Generator = "generator",
+        /// Neither ran.
+        Machine = "machine",
     }
 }
 

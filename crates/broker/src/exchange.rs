@@ -7,33 +7,20 @@ use wire::topic::TopicPatterns;
 
 use crate::slots::Key;
 
-/// How an exchange chooses among its bindings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Direct,
-    Fanout,
-    Topic,
-    Headers,
+measure::named! {
+    /// How an exchange chooses among its bindings.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Kind {
+        Direct = "direct",
+        Fanout = "fanout",
+        Topic = "topic",
+        Headers = "headers",
+    }
 }
 
 impl Kind {
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "direct" => Self::Direct,
-            "fanout" => Self::Fanout,
-            "topic" => Self::Topic,
-            "headers" => Self::Headers,
-            _ => return None,
-        })
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Fanout => "fanout",
-            Self::Topic => "topic",
-            Self::Headers => "headers",
-        }
+        Self::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 

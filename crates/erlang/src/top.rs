@@ -13,27 +13,18 @@ use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, 
 /// What the node may take at least beside the window.
 const LEAST: Duration = Duration::from_secs(30);
 
-/// What processes are put in order by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TopSort {
-    /// Reductions in the window.
-    Reductions,
-    /// Memory of the process.
-    Memory,
-    /// Messages that wait for the process.
-    Messages,
-    /// Binaries that the process refers to.
-    Binaries,
-}
-
-impl TopSort {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Reductions => "reductions",
-            Self::Memory => "memory",
-            Self::Messages => "messages",
-            Self::Binaries => "binaries",
-        }
+measure::named! {
+    /// What processes are put in order by.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum TopSort {
+        /// Reductions in the window.
+        Reductions = "reductions",
+        /// Memory of the process.
+        Memory = "memory",
+        /// Messages that wait for the process.
+        Messages = "messages",
+        /// Binaries that the process refers to.
+        Binaries = "binaries",
     }
 }
 

@@ -2,33 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The part of a run that an interval belongs to. No interval spans two.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Load runs, nothing counts towards the aggregates.
-    #[default]
-    Warmup,
-    /// What the summary is about.
-    Measure,
-    /// Nothing more is sent; acknowledgements and deliveries are awaited.
-    Drain,
+crate::named! {
+    /// The part of a run that an interval belongs to. No interval spans two.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    )]
+    #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Phase {
+        /// Load runs, nothing counts towards the aggregates.
+        #[default]
+        Warmup = "warmup",
+        /// What the summary is about.
+        Measure = "measure",
+        /// Nothing more is sent; acknowledgements and deliveries are awaited.
+        Drain = "drain",
+    }
 }
 
 impl Phase {
-    /// The name that people and the archive read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Warmup => "warmup",
-            Self::Measure => "measure",
-            Self::Drain => "drain",
-        }
-    }
-
     /// The phase in which everything was due that is recorded by itself in an interval of this one:
     /// nothing is due in the drain.
     #[must_use]
