@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use stacks::Profile;
 
-use super::depth_first::depth_first;
+use super::stack_tree::StackTree;
 use super::varint::put;
 
 /// The lines of a profile; their tree follows in the columns.
@@ -24,22 +24,19 @@ pub struct LinesHead {
     pub number: Vec<u32>,
 }
 
-/// A node of the tree of lines.
-struct LineNode {
-    parent: Option<u32>,
+/// What a node of the tree of lines is of.
+struct TreeLine {
     /// Index of the line, of those that a head has.
     line: u32,
     /// The node of the function's stack.
-    of: u32,
+    function: u32,
 }
 
 /// The tree of lines, holding only what samples use.
 pub(super) struct LineTree<'p> {
     profile: &'p Profile,
-    nodes: Vec<LineNode>,
-    /// Node of the function's root, and stack of the profile, to node here.
-    known: HashMap<(u32, u32), u32>,
-    roots: HashMap<u32, u32>,
+    /// Its roots are those of the functions.
+    tree: StackTree<TreeLine>,
     /// Per frame of the profile its line.
     of_frame: Vec<u32>,
     head: LinesHead,
@@ -80,9 +77,7 @@ impl<'p> LineTree<'p> {
         }
         Self {
             profile,
-            nodes: Vec::new(),
-            known: HashMap::new(),
-            roots: HashMap::new(),
+            tree: StackTree::new(),
             of_frame,
             head,
         }
@@ -96,51 +91,22 @@ impl<'p> LineTree<'p> {
         parents: &dyn Fn(u32) -> Option<u32>,
     ) -> Option<u32> {
         let root = std::iter::successors(Some(of), |node| parents(*node)).last()?;
-        let mut missing = Vec::new();
-        let (mut at, mut function) = (Some(stack), of);
-        let mut above = loop {
-            let Some(id) = at else {
-                break self.root(root);
-            };
-            if let Some(&node) = self.known.get(&(root, id)) {
-                break node;
-            }
-            let node = self.profile.stacks.get(id as usize)?;
-            let line = *self.of_frame.get(node.frame as usize)?;
-            missing.push((id, line, function));
-            function = parents(function)?;
-            // Parents come first in every profile; anything else would be a loop.
-            at = node.parent.filter(|&parent| parent < id);
+        let top = TreeLine {
+            line: 0,
+            function: root,
         };
-        for (id, line, of) in missing.into_iter().rev() {
-            let node = self.nodes.len() as u32;
-            self.nodes.push(LineNode {
-                parent: Some(above),
-                line,
-                of,
-            });
-            self.known.insert((root, id), node);
-            above = node;
-        }
-        Some(above)
-    }
-
-    fn root(&mut self, of: u32) -> u32 {
-        let next = self.nodes.len() as u32;
-        let root = *self.roots.entry(of).or_insert(next);
-        if root == next {
-            let (parent, line) = (None, 0);
-            self.nodes.push(LineNode { parent, line, of });
-        }
-        root
+        let (of_frame, mut function) = (&self.of_frame, of);
+        self.tree.node(self.profile, stack, (root, top), |_, node| {
+            let line = *of_frame.get(node.frame as usize)?;
+            let of = TreeLine { line, function };
+            function = parents(function)?;
+            Some(of)
+        })
     }
 
     /// Puts the nodes into depth-first order; the new numbers of the old ones.
     pub(super) fn order_depth_first(&mut self) -> Vec<u32> {
-        let (nodes, numbers) =
-            depth_first(std::mem::take(&mut self.nodes), |node| &mut node.parent);
-        self.nodes = nodes;
-        numbers
+        self.tree.order_depth_first()
     }
 
     /// Appends, per node, how far its node of the other tree, by its number there, lies from that of the node before it
@@ -148,20 +114,20 @@ impl<'p> LineTree<'p> {
     /// root), and its line.
     pub(super) fn put(mut self, numbers: &[u32], bytes: &mut Vec<u8>) -> LinesHead {
         let mut before = -1;
-        for node in &self.nodes {
-            let number = numbers.get(node.of as usize).map_or(0, |it| i64::from(*it));
+        for node in &self.tree.nodes {
+            let number = numbers
+                .get(node.of.function as usize)
+                .map_or(0, |it| i64::from(*it));
             // Mostly the next one.
             put(bytes, signed(number - before - 1));
             before = number;
         }
         let start = bytes.len();
-        for (i, node) in self.nodes.iter().enumerate() {
-            put(bytes, node.parent.map_or(0, |it| i as u64 - u64::from(it)));
+        self.tree.put_parents(bytes);
+        for node in &self.tree.nodes {
+            put(bytes, u64::from(node.of.line));
         }
-        for node in &self.nodes {
-            put(bytes, u64::from(node.line));
-        }
-        self.head.nodes = self.nodes.len();
+        self.head.nodes = self.tree.nodes.len();
         self.head.bytes = bytes.len() - start;
         self.head
     }

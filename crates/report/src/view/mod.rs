@@ -3,7 +3,6 @@
 //! (`ui/src/core/view.ts`).
 
 mod comparison;
-mod depth_first;
 mod destinations;
 mod distributions;
 mod figures;
@@ -18,6 +17,7 @@ mod samples;
 mod scale;
 mod series;
 mod slices;
+mod stack_tree;
 mod traces;
 #[cfg(test)]
 mod typescript;

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::depth_first::depth_first;
 use super::lines::{LineTree, LinesHead};
 use super::processes::{ProcessView, Processes};
 use super::samples::SampleColumns;
+use super::stack_tree::StackTree;
 use super::varint::put;
 use crate::text;
 use serde::Serialize;
@@ -133,14 +133,14 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
             return Some(function);
         };
         let stack = by_line.samples.get(index as usize)?.stack;
-        let parents = |node: u32| tables.nodes.get(node as usize)?.parent;
+        let parents = |node: u32| tables.tree.nodes.get(node as usize)?.parent;
         lines.node(stack, function, &parents)
     };
     let mut samples = SampleColumns::of(profile, &processes, node, most);
-    let numbers = tables.order_depth_first();
+    let numbers = tables.tree.order_depth_first();
     let of_lines = lines.as_mut().map(LineTree::order_depth_first);
     samples.renumber(of_lines.as_ref().unwrap_or(&numbers));
-    let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 4);
+    let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.tree.nodes.len() * 4);
     tables.put_nodes(&mut bytes);
     let classes = tables.put_classes(&mut bytes);
     let lines = lines.map(|lines| lines.put(&numbers, &mut bytes));
@@ -181,7 +181,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
             Vec::new()
         },
         bytes: bytes.len(),
-        nodes: tables.nodes.len(),
+        nodes: tables.tree.nodes.len(),
         samples: samples.len(),
         weighted,
         ..tables.head
@@ -196,9 +196,8 @@ fn known(of: PatternShare) -> KnownView {
     }
 }
 
-/// A node of the tree.
-struct TreeNode {
-    parent: Option<u32>,
+/// What a node of the tree is of.
+struct TreeFrame {
     frame: u32,
     /// `None` for a thread.
     class: Option<Class>,
@@ -209,12 +208,10 @@ struct Tables<'a> {
     profile: &'a Profile,
     /// Per thread the frame of its group.
     groups: Vec<u32>,
-    nodes: Vec<TreeNode>,
+    /// Its roots are the groups.
+    tree: StackTree<TreeFrame>,
     /// Per stack of the profile.
     classes: Vec<Class>,
-    /// Group and stack of the profile to node here.
-    known: HashMap<(u32, u32), u32>,
-    roots: HashMap<u32, u32>,
     head: ProfileHead,
 }
 
@@ -245,69 +242,43 @@ impl<'a> Tables<'a> {
         Self {
             profile,
             groups: groups.collect(),
-            nodes: Vec::new(),
+            tree: StackTree::new(),
             classes: profile.classes(),
-            known: HashMap::new(),
-            roots: HashMap::new(),
             head,
         }
     }
 
     /// The node of a stack below its thread's group; `None` where an index is out of range.
     fn node(&mut self, thread: u32, stack: u32) -> Option<u32> {
-        let group = *self.groups.get(thread as usize)?;
-        let mut missing = Vec::new();
-        let mut at = Some(stack);
-        let mut above = loop {
-            let Some(id) = at else {
-                break self.root(group);
-            };
-            if let Some(&node) = self.known.get(&(group, id)) {
-                break node;
-            }
-            let node = self.profile.stacks.get(id as usize)?;
-            missing.push((id, node.frame));
-            // Parents come first in every profile; anything else would be a loop.
-            at = node.parent.filter(|&p| p < id);
-        };
-        for (id, frame) in missing.into_iter().rev() {
-            let node = self.nodes.len() as u32;
-            self.nodes.push(TreeNode {
-                parent: Some(above),
-                frame,
-                class: self.classes.get(id as usize).copied(),
-            });
-            self.known.insert((group, id), node);
-            above = node;
-        }
-        Some(above)
-    }
-
-    /// Puts the nodes into depth-first order; the new numbers of the old ones.
-    fn order_depth_first(&mut self) -> Vec<u32> {
-        let (nodes, numbers) =
-            depth_first(std::mem::take(&mut self.nodes), |node| &mut node.parent);
-        self.nodes = nodes;
-        numbers
+        let frame = *self.groups.get(thread as usize)?;
+        let group = TreeFrame { frame, class: None };
+        let classes = &self.classes;
+        self.tree
+            .node(self.profile, stack, (frame, group), |id, node| {
+                Some(TreeFrame {
+                    frame: node.frame,
+                    class: classes.get(id as usize).copied(),
+                })
+            })
     }
 
     /// Appends the parents of all nodes, and their frames.
     fn put_nodes(&self, bytes: &mut Vec<u8>) {
-        for (i, node) in self.nodes.iter().enumerate() {
-            let distance = node.parent.map_or(0, |p| i as u64 - u64::from(p));
-            put(bytes, distance);
-        }
-        for node in &self.nodes {
-            put(bytes, u64::from(node.frame));
+        self.tree.put_parents(bytes);
+        for node in &self.tree.nodes {
+            put(bytes, u64::from(node.of.frame));
         }
     }
 
     /// Appends the class of every node; the classes that there are.
     fn put_classes(&self, bytes: &mut Vec<u8>) -> Vec<ClassView> {
         let mut classes = Class::ALL.to_vec();
-        classes.retain(|class| self.nodes.iter().any(|node| node.class == Some(*class)));
-        for node in &self.nodes {
-            let index = classes.iter().position(|class| node.class == Some(*class));
+        let nodes = &self.tree.nodes;
+        classes.retain(|class| nodes.iter().any(|node| node.of.class == Some(*class)));
+        for node in nodes {
+            let index = classes
+                .iter()
+                .position(|class| node.of.class == Some(*class));
             put(bytes, index.unwrap_or(0) as u64);
         }
         let views = classes.into_iter().map(|class| ClassView {
@@ -316,19 +287,6 @@ impl<'a> Tables<'a> {
             meaning: text::class_meaning(class),
         });
         views.collect()
-    }
-
-    fn root(&mut self, group: u32) -> u32 {
-        let next = self.nodes.len() as u32;
-        let root = *self.roots.entry(group).or_insert(next);
-        if root == next {
-            self.nodes.push(TreeNode {
-                parent: None,
-                frame: group,
-                class: None,
-            });
-        }
-        root
     }
 }
 
