@@ -204,11 +204,3 @@ impl RootOptions {
         ])
     }
 }
-
-impl Path {
-    /// Whether a limit that protects the node ended it.
-    #[must_use]
-    pub const fn has_withdrawn(&self) -> bool {
-        matches!(self.ended, Ended::Tripped { .. })
-    }
-}
