@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::number;
 use super::path::{self, Path};
-use crate::budget::{Budget, Ended, refusal};
+use crate::budget::{Budget, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
