@@ -1,6 +1,6 @@
 // What is compared with what, whether it may be believed, and how it was decided.
 
-import { button, h, table } from '../core/dom';
+import { button, h, section, table } from '../core/dom';
 import { counted, grouped } from '../core/format';
 import type { ComparisonOutcome, ComparisonView, SideView, SideWarning } from '../core/view';
 import { byTier, nameOfCode, ranked } from '../sections/warnings';
@@ -125,10 +125,10 @@ export function belief(view: About): HTMLElement {
   const all = [...forced, ...warned, ...notes];
   const rest = all.slice(OPEN);
   const list = (items: HTMLElement[]): HTMLElement => h('ul', { class: 'warnings' }, items);
-  return h(
-    'section',
-    { id: 'warnings', 'aria-labelledby': 'warnings-title' },
-    h('header', {}, h('h2', { id: 'warnings-title' }, 'May I believe it')),
+  return section(
+    'warnings',
+    'May I believe it',
+    null,
     forced.length + warned.length === 0
       ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), warnedOf(view))
       : null,
@@ -163,10 +163,10 @@ export function details(view: ComparisonView): HTMLElement {
     nameOf(view.a.runs[i]),
     nameOf(view.b.runs[i]),
   ]);
-  return h(
-    'section',
-    { id: 'decided', 'aria-labelledby': 'decided-title' },
-    h('header', {}, h('h2', { id: 'decided-title' }, 'How it was decided')),
+  return section(
+    'decided',
+    'How it was decided',
+    null,
     remarks(view),
     h(
       'div',

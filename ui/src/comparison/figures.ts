@@ -1,6 +1,6 @@
 // Every figure in a row: both sides, the change with its interval beside the margin, and what is decided.
 
-import { type Child, h, table } from '../core/dom';
+import { type Child, h, section, table } from '../core/dom';
 import { counted, significant } from '../core/format';
 import type { ComparisonView, FigureRow, SideView } from '../core/view';
 import { valued } from '../sections/repeats';
@@ -125,19 +125,10 @@ export function withinOneRun(view: ComparisonView): HTMLElement | null {
       : `${name} is one run of ${significant(run?.seconds ?? 0)} s: blocks of ${significant(run?.block_s ?? 0)} s.`;
     return h('p', { class: 'hint' }, text);
   };
-  return h(
-    'section',
-    { id: 'within', 'aria-labelledby': 'within-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'within-title' }, 'Within one run'),
-      h(
-        'span',
-        { class: 'hint' },
-        '95 % intervals by the stationary bootstrap over blocks of the run: how well it knows its own quantile, not how far runs differ; nothing is decided by them',
-      ),
-    ),
+  return section(
+    'within',
+    'Within one run',
+    '95 % intervals by the stationary bootstrap over blocks of the run: how well it knows its own quantile, not how far runs differ; nothing is decided by them',
     rows.length > 0
       ? h(
           'div',
@@ -163,21 +154,12 @@ export function changes(view: ComparisonView): HTMLElement {
     h('th', { scope: 'col', role: 'columnheader', class: kind }, label);
   const drawn = head('', 'drawn');
   drawn.append(h('span', { class: 'hidden' }, 'change with its interval, drawn'), axis(scale));
-  return h(
-    'section',
-    { id: 'changes', 'aria-labelledby': 'changes-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'changes-title' }, 'What changed'),
-      h(
-        'span',
-        { class: 'hint' },
-        `${counted(view.figures.length, 'figure')}, decided together; bar: interval, as strict as the decision${stroke(view.figures)}; band: the margin within which nothing matters` +
-          (scale.log ? `; the axis is logarithmic beyond ${beyond(scale)}` : '') +
-          wouldTell(view.figures, view.paired),
-      ),
-    ),
+  return section(
+    'changes',
+    'What changed',
+    `${counted(view.figures.length, 'figure')}, decided together; bar: interval, as strict as the decision${stroke(view.figures)}; band: the margin within which nothing matters` +
+      (scale.log ? `; the axis is logarithmic beyond ${beyond(scale)}` : '') +
+      wouldTell(view.figures, view.paired),
     view.figures.length === 0
       ? h('p', { class: 'fine' }, 'The runs have no figure in common.')
       : h(

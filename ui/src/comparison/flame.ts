@@ -1,7 +1,7 @@
 // What every call path costs on both sides: a flame graph as wide as the mean of both, coloured where a change is proven.
 
 import { KINDS } from '../core/data';
-import { choice, fill, h, widthOf } from '../core/dom';
+import { choice, fill, h, section, widthOf } from '../core/dom';
 import { duration } from '../core/format';
 import type { Store } from '../core/state';
 import { changeColor, LESS, MORE, palette, unprovenColor } from '../core/theme';
@@ -103,15 +103,10 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
   const finder = searchBox(store, 'the cost');
   const place = h('div', { class: 'graph' }, graph.element, info, keys);
   const tools = toolbar(view, store, (top) => ({ ...graph.svg(top), width: widthOf(place) }));
-  const element = h(
-    'section',
-    { id: 'cost-graph', 'aria-labelledby': 'cost-graph-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'cost-graph-title' }, 'Where the cost changed'),
-      h('span', { class: 'hint' }, 'CPU a message by call path; widths are the mean of both sides'),
-    ),
+  const element = section(
+    'cost-graph',
+    'Where the cost changed',
+    'CPU a message by call path; widths are the mean of both sides',
     h('div', { class: 'bar-row' }, finder.element, tools),
     place,
   );

@@ -1,6 +1,6 @@
 // Functions by CPU per message on both sides: what changed, what is proven, and what could have been seen.
 
-import { button, type Child, fill, h } from '../core/dom';
+import { button, type Child, fill, h, section } from '../core/dom';
 import { counted, duration, shortened } from '../core/format';
 import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
 import { endsAtZero } from './figures';
@@ -143,19 +143,10 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
   draw();
   const head = (label: string, kind = 'num'): HTMLElement =>
     h('th', { scope: 'col', class: kind }, label);
-  return h(
-    'section',
-    { id: 'functions', 'aria-labelledby': 'functions-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'functions-title' }, 'Which functions cost more or less'),
-      h(
-        'span',
-        { class: 'hint' },
-        `CPU a message, of ${counted(of.functions.length, 'function')}; ${proven === 0 ? 'no change is proven' : `${proven} changed beyond chance`}`,
-      ),
-    ),
+  return section(
+    'functions',
+    'Which functions cost more or less',
+    `CPU a message, of ${counted(of.functions.length, 'function')}; ${proven === 0 ? 'no change is proven' : `${proven} changed beyond chance`}`,
     h(
       'div',
       { class: 'scroll' },

@@ -1,6 +1,6 @@
 // The page of a matrix: where a change helps and where it hurts, a cell for each combination of some keys' values.
 
-import { h, later } from '../core/dom';
+import { h, later, section } from '../core/dom';
 import { counted } from '../core/format';
 import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
@@ -208,22 +208,13 @@ function panel(view: MatrixView, name: string): HTMLElement {
 function effects(view: MatrixView): HTMLElement {
   const main = view.figures.slice(0, view.main_figures);
   const further = view.figures.slice(view.main_figures);
-  return h(
-    'section',
-    { id: 'effects', 'aria-labelledby': 'effects-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'effects-title' }, 'Where it helps, where it hurts'),
-      h(
-        'span',
-        { class: 'hint' },
-        `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: interval, as strict as the decision; band: the margin within which nothing matters${wouldTell(
-          view.cells.flatMap((of) => of.figures),
-          true,
-        )}`,
-      ),
-    ),
+  return section(
+    'effects',
+    'Where it helps, where it hurts',
+    `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: interval, as strict as the decision; band: the margin within which nothing matters${wouldTell(
+      view.cells.flatMap((of) => of.figures),
+      true,
+    )}`,
     main.map((name) => panel(view, name)),
     further.length > 0
       ? later(`${counted(further.length, 'other figure')}: ${further.join(', ')}`, () =>
@@ -250,19 +241,10 @@ function everyCell(view: MatrixView): HTMLElement {
       of.explanation ? h('p', { class: 'explained' }, `${of.explanation}.`) : null,
     );
   };
-  return h(
-    'section',
-    { id: 'cells', 'aria-labelledby': 'cells-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'cells-title' }, 'Every cell'),
-      h(
-        'span',
-        { class: 'hint' },
-        'a name leads to the cell’s own page, with its runs and functions',
-      ),
-    ),
+  return section(
+    'cells',
+    'Every cell',
+    'a name leads to the cell’s own page, with its runs and functions',
     h('ul', { class: 'every-cell' }, view.cells.map(one)),
   );
 }
@@ -277,12 +259,7 @@ export function matrixSheet(view: MatrixView): Sheet {
     effects(view),
     belief(view),
     everyCell(view),
-    h(
-      'section',
-      { id: 'decided', 'aria-labelledby': 'decided-title' },
-      h('header', {}, h('h2', { id: 'decided-title' }, 'How it was decided')),
-      remarks(view),
-    ),
+    section('decided', 'How it was decided', null, remarks(view)),
   );
   return {
     masthead: masthead(view, `comparison in ${counted(view.cells.length, 'cell')}`),

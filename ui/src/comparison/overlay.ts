@@ -5,7 +5,7 @@ import { logTicks } from '../charts/heat';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { held, type Times, trace } from '../charts/steps';
-import { h, later, table, widthOf } from '../core/dom';
+import { h, later, section, table, widthOf } from '../core/dom';
 import { bytesTick, duration, durationTick, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
 import type {
@@ -205,19 +205,10 @@ export function overTime(view: ComparisonView): View | null {
     { class: 'panels' },
     list.map((panel) => panel.element),
   );
-  const element = h(
-    'section',
-    { id: 'time', 'aria-labelledby': 'time-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'time-title' }, 'Over time'),
-      h(
-        'span',
-        { class: 'hint' },
-        'seconds of the measured phase; strong: mean of the runs, faint: each run',
-      ),
-    ),
+  const element = section(
+    'time',
+    'Over time',
+    'seconds of the measured phase; strong: mean of the runs, faint: each run',
     body,
     later('Table', () => h('div', {}, panels.map(panelTable))),
   );
@@ -294,19 +285,10 @@ export function bothCurves(view: ComparisonView): View | null {
     }));
   if (all.length === 0) return null;
   const banded = view.curves.some((of) => SIDES.some((side) => interval(of[side]) !== null));
-  const element = h(
-    'section',
-    { id: 'latency', 'aria-labelledby': 'latency-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'latency-title' }, 'How latency is distributed'),
-      h(
-        'span',
-        { class: 'hint' },
-        `strong: geometric mean of the runs at each percentile${banded ? ', shaded: its 95 % interval over the runs' : '; fewer than 3 runs of a side tell no interval'}, faint: each run; both axes logarithmic; dashed: fewer than 10 samples of a run lie beyond`,
-      ),
-    ),
+  const element = section(
+    'latency',
+    'How latency is distributed',
+    `strong: geometric mean of the runs at each percentile${banded ? ', shaded: its 95 % interval over the runs' : '; fewer than 3 runs of a side tell no interval'}, faint: each run; both axes logarithmic; dashed: fewer than 10 samples of a run lie beyond`,
     h(
       'div',
       { class: 'charts' },

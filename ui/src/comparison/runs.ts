@@ -1,6 +1,6 @@
 // Every run of both sides as a dot, a small chart for each figure; runs of a pair are joined.
 
-import { h, later, table } from '../core/dom';
+import { h, later, section, table } from '../core/dom';
 import { counted, ending } from '../core/format';
 import type { ComparisonView, FigureRow, SideRun } from '../core/view';
 import { valued } from '../sections/repeats';
@@ -176,19 +176,10 @@ function valueTable(view: ComparisonView): HTMLElement {
 export function everyRun(view: ComparisonView): HTMLElement | null {
   if (view.figures.length === 0) return null;
   const runs = view.a.runs.length + view.b.runs.length;
-  return h(
-    'section',
-    { id: 'runs', 'aria-labelledby': 'runs-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'runs-title' }, 'Every run'),
-      h(
-        'span',
-        { class: 'hint' },
-        `${counted(runs, 'run')}, a dot each, in the order in which they were made${view.paired ? '; a line joins a pair' : ''}; bar: geometric mean; each chart has its own axis, which does not begin at 0`,
-      ),
-    ),
+  return section(
+    'runs',
+    'Every run',
+    `${counted(runs, 'run')}, a dot each, in the order in which they were made${view.paired ? '; a line joins a pair' : ''}; bar: geometric mean; each chart has its own axis, which does not begin at 0`,
     h(
       'div',
       { class: 'cards' },

@@ -40,6 +40,23 @@ export function fill(parent: Element, ...children: (Child | Child[])[]): void {
   add(parent, children.flat());
 }
 
+/** A part of the page: its name, what stands beside that (a text is a hint), and what it shows. */
+export function section(
+  id: string,
+  title: string,
+  beside: Child | Child[],
+  ...children: (Child | Child[])[]
+): HTMLElement {
+  const hint = (text: Child): Child =>
+    typeof text === 'string' ? h('span', { class: 'hint' }, text) : text;
+  return h(
+    'section',
+    { id, 'aria-labelledby': `${id}-title` },
+    h('header', {}, h('h2', { id: `${id}-title` }, title), [beside].flat().map(hint)),
+    ...children,
+  );
+}
+
 /** Widths that were read since the page's own changed. */
 let widths = new WeakMap<Element, number>();
 

@@ -1,7 +1,7 @@
 // Throughput against the number of clients: every run as a dot, the fitted law as a curve, and the line of those whom nothing hinders.
 
 import { nameOf } from '../comparison/runs';
-import { h, table, widthOf } from '../core/dom';
+import { h, section, table, widthOf } from '../core/dom';
 import { significant, siTick } from '../core/format';
 import type { ScaleRunView, ScaleView } from '../core/view';
 import type { View } from '../sections/timeline';
@@ -85,19 +85,10 @@ export function clientsCurve(view: ScaleView, headline: string): View | null {
   if (view.runs.some((it) => it.by_generator)) {
     keys.push(h('span', { class: 'key unclear-trial' }, '●', ' limited by the generator'));
   }
-  const element = h(
-    'section',
-    { id: 'curve', 'aria-labelledby': 'curve-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'curve-title' }, `Throughput against ${view.noun}`),
-      h(
-        'span',
-        { class: 'hint' },
-        'dots: runs; line: the Universal Scalability Law as fitted; dashed: its throughput without contention and coherence',
-      ),
-    ),
+  const element = section(
+    'curve',
+    `Throughput against ${view.noun}`,
+    'dots: runs; line: the Universal Scalability Law as fitted; dashed: its throughput without contention and coherence',
     place,
     h('p', { class: 'keys' }, keys),
   );
@@ -125,15 +116,10 @@ export function clientsTable(view: ScaleView, notes: readonly string[]): HTMLEle
     run.by_generator ? 'yes' : '',
     nameOf(run),
   ]);
-  return h(
-    'section',
-    { id: 'trials', 'aria-labelledby': 'trials-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'trials-title' }, 'Every run'),
-      h('span', { class: 'hint' }, 'in the order of time'),
-    ),
+  return section(
+    'trials',
+    'Every run',
+    'in the order of time',
     h('div', { class: 'scroll' }, table('Runs', columns, rows)),
     h(
       'ul',

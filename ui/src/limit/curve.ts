@@ -1,6 +1,6 @@
 // Latency against rate: every trial as a dot, the medians as lines, the interval and what must not be exceeded.
 
-import { h, widthOf } from '../core/dom';
+import { h, section, widthOf } from '../core/dom';
 import { duration, durationTick, siTick, supports } from '../core/format';
 import type { LimitOutcome, LimitView, TrialView } from '../core/view';
 import { WEAK, WEAK_MEANS } from '../sections/percentile-cell';
@@ -134,20 +134,11 @@ export function curve(view: LimitView): View | null {
         ` ${OUTCOMES[outcome]}`,
       ),
     );
-  const element = h(
-    'section',
-    { id: 'curve', 'aria-labelledby': 'curve-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'curve-title' }, `${view.latency_name} latency against rate`),
-      h(
-        'span',
-        { class: 'hint' },
-        'lines: medians of trials that are not unclear; marks: p99 of every trial; shaded: the limit; both axes logarithmic' +
-          (has('unclear') ? '; unclear: missed for a reason beside the broker' : ''),
-      ),
-    ),
+  const element = section(
+    'curve',
+    `${view.latency_name} latency against rate`,
+    'lines: medians of trials that are not unclear; marks: p99 of every trial; shaded: the limit; both axes logarithmic' +
+      (has('unclear') ? '; unclear: missed for a reason beside the broker' : ''),
     place,
     h('p', { class: 'keys' }, legend),
   );

@@ -2,7 +2,7 @@
 
 import type { Sheet } from '../comparison/page';
 import { nameOf } from '../comparison/runs';
-import { button, type Child, h, table } from '../core/dom';
+import { button, type Child, h, section, table } from '../core/dom';
 import { percent, significant, supports } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
 import { percentileCell, WEAK_MEANS } from '../sections/percentile-cell';
@@ -44,12 +44,7 @@ function next(view: LimitView): HTMLElement | null {
       h('dd', {}, h('code', {}, it.command), ' ', copy),
     );
   });
-  return h(
-    'section',
-    { id: 'next', 'aria-labelledby': 'next-title' },
-    h('header', {}, h('h2', { id: 'next-title' }, 'Rates to run next')),
-    h('dl', { class: 'next-rates' }, rows),
-  );
+  return section('next', 'Rates to run next', null, h('dl', { class: 'next-rates' }, rows));
 }
 
 function trialRow(trial: TrialView, number: number): Child[] {
@@ -89,15 +84,10 @@ function trials(view: LimitView): HTMLElement {
   const isWeak = view.trials.some(({ latency }) =>
     PERCENTILES.some(([, percentile]) => latency && !supports(latency.count, percentile)),
   );
-  return h(
-    'section',
-    { id: 'trials', 'aria-labelledby': 'trials-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'trials-title' }, 'Every trial'),
-      h('span', { class: 'hint' }, 'in the order of time'),
-    ),
+  return section(
+    'trials',
+    'Every trial',
+    'in the order of time',
     h('div', { class: 'scroll' }, table('Trials', columns, rows)),
     h(
       'ul',

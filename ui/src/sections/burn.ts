@@ -1,7 +1,7 @@
 // Where it burned: the profile of an event as samples over time, flame graph and function table of the same window.
 
 import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
-import { choice, fill, h, widthOf } from '../core/dom';
+import { choice, fill, h, section, widthOf } from '../core/dom';
 import { grouped, percent, points, seconds } from '../core/format';
 import type { Pause } from '../core/inflate';
 import type { Pointer, State, Store, Strip } from '../core/state';
@@ -68,16 +68,10 @@ export function burn({ run, profiles, rest }: Page, store: Store, pointer: Point
   const window_ = windowInputs(run, store);
   const timed = h('div', { class: 'burn-time' }, strip.element, window_.element);
   const place = h('div', {});
-  const element = h(
-    'section',
-    { id: 'burn', 'aria-labelledby': 'burn-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'burn-title' }, 'Where it burned'),
-      profiles.length > 1 ? events.element : null,
-      timed,
-    ),
+  const element = section(
+    'burn',
+    'Where it burned',
+    [profiles.length > 1 ? events.element : null, timed],
     place,
   );
   const viewOf = (event: EventProfile): EventView => {

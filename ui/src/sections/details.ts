@@ -1,7 +1,7 @@
 // What exactly ran: the command that does it again, topology, configuration, versions, machine.
 
 import { ofSubject } from '../core/data';
-import { button, type Child, h } from '../core/dom';
+import { button, type Child, h, section } from '../core/dom';
 import { visible } from '../core/format';
 import type { RunView } from '../core/view';
 import type { View } from './timeline';
@@ -91,10 +91,10 @@ export function details(run: RunView): View {
     ['seed', run.seed],
   ]);
   const drawing = topology(run);
-  const element = h(
-    'section',
-    { id: 'ran', 'aria-labelledby': 'ran-title' },
-    h('header', {}, h('h2', { id: 'ran-title' }, 'What exactly ran')),
+  const element = section(
+    'ran',
+    'What exactly ran',
+    null,
     command(run),
     drawing?.element,
     h(

@@ -1,7 +1,7 @@
 // How much, how slow: the figures of the measured phase, or of the window.
 
 import { infoOf, latencyKeys, latencyOf, type Page, subject } from '../core/data';
-import { fill, h } from '../core/dom';
+import { fill, h, section } from '../core/dom';
 import {
   counted,
   duration,
@@ -152,12 +152,7 @@ export function firstTiles(run: RunView): Tile[] {
 export function figures(page: Page, store: Store): View {
   const hint = h('span', { class: 'hint' });
   const body = h('div', { class: 'figures' });
-  const element = h(
-    'section',
-    { id: 'figures', 'aria-labelledby': 'figures-title' },
-    h('header', {}, h('h2', { id: 'figures-title' }, 'How much, how slow'), hint),
-    body,
-  );
+  const element = section('figures', 'How much, how slow', hint, body);
   const draw = (): void => {
     const { window } = store.state;
     const run = window ? { ...page.run, figures: figuresOf(page, window) } : page.run;

@@ -3,7 +3,7 @@
 
 import { margins } from '../charts/panel';
 import { ofSubject, type WaitKey } from '../core/data';
-import { type Child, fill, h, later, table, widthOf } from '../core/dom';
+import { type Child, fill, h, later, section, table, widthOf } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
 import { tip } from '../core/tip';
@@ -388,15 +388,10 @@ export function limit(run: RunView, store: Store): View | null {
           ),
           frame,
         );
-  const element = h(
-    'section',
-    { id: 'limit', 'aria-labelledby': 'limit-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'limit-title' }, 'Who limited this run'),
-      h('span', { class: `who ${verdict.limited_by}` }, ofSubject(run, who(verdict))),
-    ),
+  const element = section(
+    'limit',
+    'Who limited this run',
+    h('span', { class: `who ${verdict.limited_by}` }, ofSubject(run, who(verdict))),
     h('p', { class: 'sentence' }, sentence(verdict.sentence)),
     reasons(verdict),
     chart,

@@ -3,7 +3,7 @@
 import { panelSvg, png, svg } from '../charts/export';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { called, infoOf, latencyKeys, latencyOf, type Page, shortName } from '../core/data';
-import { button, csv, fill, h, save, table } from '../core/dom';
+import { button, csv, fill, h, save, section, table } from '../core/dom';
 import { duration, exactDuration, grouped, PERCENTILES, seconds } from '../core/format';
 import { curveOf } from '../core/histograms';
 import type { Store } from '../core/state';
@@ -139,13 +139,10 @@ export function percentiles(page: Page, store: Store): View | null {
   store.listen((_, changed) => {
     if (changed.has('window')) draw();
   });
-  const element = h(
-    'section',
-    { id: 'latency', 'aria-labelledby': 'latency-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'latency-title' }, 'How latency is distributed'),
+  const element = section(
+    'latency',
+    'How latency is distributed',
+    [
       hint,
       h(
         'div',
@@ -154,7 +151,7 @@ export function percentiles(page: Page, store: Store): View | null {
         button('PNG', () => exportPicture(run, charts, 'png')),
         button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
       ),
-    ),
+    ],
     all.map((group) =>
       h(
         'div',

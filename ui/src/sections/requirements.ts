@@ -1,7 +1,7 @@
 // What the run had to reach: a table, and lines in the charts of what it is about.
 
 import type { Line } from '../charts/panel';
-import { h, table } from '../core/dom';
+import { h, section, table } from '../core/dom';
 import { counted } from '../core/format';
 import type { RequirementChart, RequirementRow, RunView } from '../core/view';
 
@@ -22,15 +22,10 @@ export function missed(rows: readonly RequirementRow[]): string | null {
 export function requirements(run: RunView): HTMLElement | null {
   const rows = run.requirements;
   if (rows.length === 0) return null;
-  return h(
-    'section',
-    { id: 'requirements', 'aria-labelledby': 'requirements-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'requirements-title' }, 'Requirements'),
-      h('span', { class: 'readout' }, tally(rows)),
-    ),
+  return section(
+    'requirements',
+    'Requirements',
+    h('span', { class: 'readout' }, tally(rows)),
     h(
       'div',
       { class: 'scroll' },

@@ -5,7 +5,7 @@ import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
 import { infoOf, latencyKeys, type Page, type Slices, subject } from '../core/data';
-import { button, choice, csv, fill, h, later, save, table, widthOf } from '../core/dom';
+import { button, choice, csv, fill, h, later, save, section, table, widthOf } from '../core/dom';
 import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pause } from '../core/inflate';
@@ -192,13 +192,10 @@ export function timeline(
     list.map((p) => p.element),
     h('p', { class: 'axis-name' }, `${axisStart(run)}, ${axisUnit(run.span)}`),
   );
-  const element = h(
-    'section',
-    { id: 'when', 'aria-labelledby': 'when-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'when-title' }, 'When'),
+  const element = section(
+    'when',
+    'When',
+    [
       readout,
       h('span', { class: 'hint for-pointer' }, 'drag to choose a window'),
       h(
@@ -216,7 +213,7 @@ export function timeline(
           title: 'Save the series as CSV',
         }),
       ),
-    ),
+    ],
     legend,
     charts,
     namedMenu(run, store),

@@ -1,6 +1,6 @@
 // Functions that were traced on the broker's node: the slowest calls of each, with who made them.
 
-import { h, table } from '../core/dom';
+import { h, section, table } from '../core/dom';
 import { brief, counted, duration, exactDuration, visible } from '../core/format';
 import type { Phase, RunView, TracedCall, TraceView } from '../core/view';
 import { PHASE_LABELS } from './lane';
@@ -107,15 +107,10 @@ function one(run: RunView, trace: TraceView): HTMLElement {
 /** The section; null where nothing was traced. */
 export function traces(run: RunView): HTMLElement | null {
   if (run.traces.length === 0) return null;
-  return h(
-    'section',
-    { id: 'traces', 'aria-labelledby': 'traces-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'traces-title' }, 'Traced calls'),
-      h('span', { class: 'readout' }, 'the slowest first, waits included'),
-    ),
+  return section(
+    'traces',
+    'Traced calls',
+    h('span', { class: 'readout' }, 'the slowest first, waits included'),
     run.traces.map((trace) => one(run, trace)),
   );
 }

@@ -1,7 +1,7 @@
 // What may be wrong with the numbers: the two warnings that matter most, the others behind their count.
 
 import { ofSubject } from '../core/data';
-import { h } from '../core/dom';
+import { h, section } from '../core/dom';
 import type { RunView, Tier, WarningCode } from '../core/view';
 
 const CODES: Record<WarningCode, string> = {
@@ -92,10 +92,10 @@ export function warnings(run: RunView): HTMLElement {
       part.map((w) => w.item),
     );
   const rest = all.slice(OPEN);
-  return h(
-    'section',
-    { id: 'warnings', 'aria-labelledby': 'warnings-title' },
-    h('header', {}, h('h2', { id: 'warnings-title' }, 'May I believe it')),
+  return section(
+    'warnings',
+    'May I believe it',
+    null,
     run.warnings.length === 0
       ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), fine(run.state))
       : null,
