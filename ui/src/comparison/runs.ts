@@ -2,11 +2,11 @@
 
 import { h, later, section, table } from '../core/dom';
 import { counted, ending } from '../core/format';
+import { svg } from '../core/svg';
 import type { ComparisonView, FigureRow, SideRun } from '../core/view';
 import { valued } from '../sections/repeats';
 import { tone } from './figures';
 
-const SVG = 'http://www.w3.org/2000/svg';
 /** Where the columns of both sides stand, per cent of a chart's width, and how far their dots spread. */
 const COLUMNS = { a: 25, b: 75 } as const;
 const SPREAD = { paired: 7, alone: 16 } as const;
@@ -52,17 +52,9 @@ function dot(run: SideRun, side: 'a' | 'b', title: string, x: number, y: number)
 }
 
 function joined(pairs: readonly (readonly [number, number, number, number])[]): SVGElement {
-  const svg = document.createElementNS(SVG, 'svg');
-  svg.setAttribute('viewBox', '0 0 100 100');
-  svg.setAttribute('preserveAspectRatio', 'none');
-  svg.setAttribute('aria-hidden', 'true');
-  for (const [x1, y1, x2, y2] of pairs) {
-    const line = document.createElementNS(SVG, 'line');
-    for (const [name, value] of Object.entries({ x1, y1, x2, y2 }))
-      line.setAttribute(name, value.toFixed(2));
-    svg.append(line);
-  }
-  return svg;
+  const lines = pairs.map(([x1, y1, x2, y2]) => svg('line', { x1, y1, x2, y2 }));
+  const frame = { viewBox: '0 0 100 100', preserveAspectRatio: 'none', 'aria-hidden': 'true' };
+  return svg('svg', frame, ...lines);
 }
 
 function chart(view: ComparisonView, row: FigureRow): HTMLElement {

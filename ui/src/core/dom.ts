@@ -181,6 +181,25 @@ export function table(
   );
 }
 
+/** Names and their values as a table, without those that are not known. */
+export function pairs(
+  caption: string,
+  rows: readonly (readonly [string, Child])[],
+): HTMLElement | null {
+  const known = rows.filter(([, v]) => v !== null && v !== '' && v !== undefined);
+  if (known.length === 0) return null;
+  return h(
+    'table',
+    { class: 'pairs' },
+    h('caption', {}, caption),
+    h(
+      'tbody',
+      {},
+      known.map(([k, v]) => h('tr', {}, h('th', { scope: 'row' }, k), h('td', {}, v))),
+    ),
+  );
+}
+
 /** Calls `make` when the details are opened for the first time: tables behind charts cost nothing. */
 export function later(summary: string, make: () => Node): HTMLDetailsElement {
   const element = h('details', { class: 'behind' }, h('summary', {}, summary));

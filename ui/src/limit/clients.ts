@@ -3,10 +3,10 @@
 import { nameOf } from '../comparison/runs';
 import { h, section, table, widthOf } from '../core/dom';
 import { significant, siTick } from '../core/format';
+import { svg } from '../core/svg';
 import type { ScaleRunView, ScaleView } from '../core/view';
 import type { View } from '../sections/timeline';
 import { frame, grid, mark, upright } from './frame';
-import { svg } from './svg';
 
 /** Round values from 0 up to `high`, about as many as `most`. */
 function ticks(high: number, most: number, whole: boolean): number[] {

@@ -2,6 +2,7 @@
 
 import { h, section, widthOf } from '../core/dom';
 import { duration, durationTick, siTick, supports } from '../core/format';
+import { svg } from '../core/svg';
 import type { LimitOutcome, LimitView, TrialView } from '../core/view';
 import { WEAK, WEAK_MEANS } from '../sections/percentile-cell';
 import type { View } from '../sections/timeline';
@@ -16,7 +17,6 @@ import {
   type Point,
   bounds as spread,
 } from './scale';
-import { svg } from './svg';
 
 /** Width of a letter, pixels, nearly. */
 const LETTER = 6.5;

@@ -1,7 +1,7 @@
 // What both charts of this page have in common: the frame with its grid, a line from top to bottom with its name, and marks that lead to runs.
 
 import { reportOf } from '../comparison/runs';
-import { svg } from './svg';
+import { svg } from '../core/svg';
 
 /** Heights and margins of a chart, pixels. */
 const HEIGHT = 380;

@@ -1,7 +1,7 @@
 // What exactly ran: the command that does it again, topology, configuration, versions, machine.
 
 import { ofSubject } from '../core/data';
-import { button, type Child, h, section } from '../core/dom';
+import { button, h, pairs, section } from '../core/dom';
 import { visible } from '../core/format';
 import type { RunView } from '../core/view';
 import type { View } from './timeline';
@@ -49,28 +49,10 @@ export function flatten(value: unknown, prefix = ''): [string, string][] {
   return [[prefix, typeof value === 'string' ? value : String(value)]];
 }
 
-function definitions(
-  caption: string,
-  rows: readonly (readonly [string, Child])[],
-): HTMLElement | null {
-  const known = rows.filter(([, v]) => v !== null && v !== '' && v !== undefined);
-  if (known.length === 0) return null;
-  return h(
-    'table',
-    { class: 'pairs' },
-    h('caption', {}, caption),
-    h(
-      'tbody',
-      {},
-      known.map(([k, v]) => h('tr', {}, h('th', { scope: 'row' }, k), h('td', {}, v))),
-    ),
-  );
-}
-
 export function details(run: RunView): View {
   const hw = run.hardware;
   const settings = flatten(run.experiment);
-  const machine = definitions('Machine', [
+  const machine = pairs('Machine', [
     ['processor', hw.cpu],
     ['cores', hw.cores > 0 ? String(hw.cores) : ''],
     ['memory', hw.memory_bytes > 0 ? `${(hw.memory_bytes / 1e9).toPrecision(3)} GB` : ''],
@@ -80,7 +62,7 @@ export function details(run: RunView): View {
     ['virtual machine', hw.cpu === '' ? '' : hw.virtualised ? 'yes' : 'no'],
     ...hw.settings.map(([k, v]) => [k, v] as const),
   ]);
-  const versions = definitions('Versions', [
+  const versions = pairs('Versions', [
     ['bellows', run.versions.bellows],
     [
       ofSubject(run, 'broker'),
@@ -100,7 +82,7 @@ export function details(run: RunView): View {
     h(
       'div',
       { class: 'columns' },
-      definitions(
+      pairs(
         'Resolved configuration',
         settings.map(([k, v]) => [k, h('code', {}, visible(v))] as const),
       ),

@@ -3,9 +3,10 @@
 
 import { margins } from '../charts/panel';
 import { ofSubject, type WaitKey } from '../core/data';
-import { type Child, fill, h, later, section, table, widthOf } from '../core/dom';
+import { type Child, fill, h, later, pairs, section, table, widthOf } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
+import { svg } from '../core/svg';
 import { tip } from '../core/tip';
 import type { Evidence, Lateness, RunView, Verdict } from '../core/view';
 import { isFirst } from './scenario';
@@ -102,21 +103,6 @@ export function bars(run: RunView): Bar[] {
   return out;
 }
 
-const SVG = 'http://www.w3.org/2000/svg';
-
-function shape(
-  tag: string,
-  attributes: Record<string, string | number>,
-  text?: string,
-): SVGElement {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    element.setAttribute(name, typeof value === 'number' ? value.toFixed(2) : value);
-  }
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
-
 /** Shares of a window, else of everything. */
 function totals(all: Bar[], [from, to]: readonly [number, number]): number[] {
   const inside = all.filter((b) => b.to > from + 1e-3 && b.from < to - 1e-3);
@@ -185,7 +171,7 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
   const x = (time: number): number => left + ((time - start) / (end - start)) * inner;
   const loops = all.some((b) => b.working !== null);
   const bottom = HEIGHT + (loops ? GAP + LOOP_HEIGHT : 0);
-  const root = shape('svg', {
+  const root = svg('svg', {
     width,
     height: bottom + 20,
     role: 'img',
@@ -193,7 +179,7 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
   });
   for (const phase of run.phases.filter((p) => p.phase !== 'measure')) {
     root.append(
-      shape('rect', {
+      svg('rect', {
         class: 'aside',
         x: x(phase.start),
         y: 0,
@@ -209,24 +195,24 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
       const size = bar.shares[k]! * HEIGHT;
       if (size < 0.05) return;
       top -= size;
-      root.append(shape('rect', { ...at, class: `wait-${key}`, y: top, height: size }));
+      root.append(svg('rect', { ...at, class: `wait-${key}`, y: top, height: size }));
     });
     if (bar.working === null) continue;
     const size = bar.working * LOOP_HEIGHT;
     const back = { ...at, class: 'wait-schedule', y: HEIGHT + GAP, height: LOOP_HEIGHT };
     const work = { ...at, class: 'wait-ready', y: bottom - size, height: size };
-    root.append(shape('rect', back), shape('rect', work));
+    root.append(svg('rect', back), svg('rect', work));
   }
   const tick = (y: number, text: string): SVGElement =>
-    shape('text', { x: left - 6, y, 'text-anchor': 'end' }, text);
+    svg('text', { x: left - 6, y, 'text-anchor': 'end' }, text);
   root.append(tick(9, '100 %'), tick(HEIGHT, '0'));
   if (loops) {
     const name = { x: left, y: HEIGHT + GAP - 5, class: 'name' };
-    root.append(shape('text', name, 'event loops at work'), tick(HEIGHT + GAP + 9, '100 %'));
+    root.append(svg('text', name, 'event loops at work'), tick(HEIGHT + GAP + 9, '100 %'));
   }
   for (const time of ticks(start, end, Math.floor(inner / 70))) {
     const text = timeTick(time, end - start);
-    root.append(shape('text', { x: x(time), y: bottom + 14, 'text-anchor': 'middle' }, text));
+    root.append(svg('text', { x: x(time), y: bottom + 14, 'text-anchor': 'middle' }, text));
   }
   root.addEventListener('mousemove', (e) => {
     const time =
@@ -343,20 +329,6 @@ export function theirs(e: Evidence): Row[] {
     ['segments sent again', share(tcp?.resent)],
     ['waiting in each socket', tcp ? counted(tcp.unsent_bytes, 'byte') : null],
   ];
-}
-
-function pairs(caption: string, rows: Row[]): HTMLElement {
-  const known = rows.filter(([, value]) => value !== null);
-  return h(
-    'table',
-    { class: 'pairs' },
-    h('caption', {}, caption),
-    h(
-      'tbody',
-      {},
-      known.map(([k, v]) => h('tr', {}, h('th', { scope: 'row' }, k), h('td', {}, v))),
-    ),
-  );
 }
 
 function sentence(text: string): string {

@@ -3,6 +3,7 @@
 
 import { type Child, fill, h, later, table } from '../core/dom';
 import { counted, grouped, significant } from '../core/format';
+import { svg } from '../core/svg';
 import type { RunView, Topology } from '../core/view';
 import type { View } from './timeline';
 
@@ -10,7 +11,6 @@ import type { View } from './timeline';
 const MOST_QUEUES = 12;
 /** Queues that are drawn one by one where there are more: the others are one box. */
 const FIRST_QUEUES = 3;
-const SVG = 'http://www.w3.org/2000/svg';
 
 const named = (text: string, empty: string): Child =>
   text === '' ? h('i', {}, empty) : h('code', {}, text);
@@ -212,8 +212,7 @@ export function topology(run: RunView): View | null {
       h('b', {}, `${grouped(rest.queues)} more ${rest.kind} queues`.replace('  ', ' ')),
       line(`${counted(rest.messages, 'message')} in all`),
     );
-  const lines = document.createElementNS(SVG, 'svg');
-  lines.setAttribute('aria-hidden', 'true');
+  const lines = svg('svg', { 'aria-hidden': 'true' });
   const column = (...boxes: Child[]): HTMLElement => h('div', { class: 'column' }, boxes);
   const element = h(
     'figure',
@@ -337,14 +336,8 @@ function curve(
   };
   const [one, two] = [place(a), place(b)];
   const isClients = [a, b].some((box) => box.classList.contains('ends'));
-  const path = document.createElementNS(SVG, 'path');
-  path.setAttribute('d', beside ? across(one, two) : past(one, two, isClients ? 'right' : 'left'));
-  if (title) {
-    const text = document.createElementNS(SVG, 'title');
-    text.textContent = title;
-    path.append(text);
-  }
-  return path;
+  const d = beside ? across(one, two) : past(one, two, isClients ? 'right' : 'left');
+  return svg('path', { d }, ...(title ? [svg('title', {}, title)] : []));
 }
 
 function tables(t: Topology): HTMLElement[] {
