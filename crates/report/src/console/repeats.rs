@@ -223,20 +223,16 @@ fn strip(of: &RepeatedFigure) -> String {
 /// What must be known before the figures are used.
 fn remarks(repeats: &Repeats) -> Vec<String> {
     let mut out = Vec::new();
-    let invalid = repeats.runs.iter().filter(|run| run.invalid).count();
-    if invalid > 0 {
-        let of = counted(repeats.runs.len() as u64, "run");
-        out.push(format!(
-            "in {invalid} of {of} a warning says that a number must not be used: see the reports"
-        ));
-    }
-    let cautious = repeats.runs.iter().filter(|run| run.cautious).count();
-    if cautious > 0 {
-        let of = counted(repeats.runs.len() as u64, "run");
-        out.push(format!(
-            "in {cautious} of {of} cautions say which numbers are off, and which way: `bellows runs show`, or the reports"
-        ));
-    }
+    let all = counted(repeats.runs.len() as u64, "run");
+    let mut of_runs = |is_meant: fn(&RepeatedRun) -> bool, says: &str| {
+        let count = repeats.runs.iter().filter(|run| is_meant(run)).count();
+        out.extend((count > 0).then(|| format!("in {count} of {all} {says}")));
+    };
+    let unusable = "a warning says that a number must not be used: see the reports";
+    let off =
+        "cautions say which numbers are off, and which way: `bellows runs show`, or the reports";
+    of_runs(|run| run.invalid, unusable);
+    of_runs(|run| run.cautious, off);
     for (number, run) in (1..).zip(&repeats.runs) {
         if !run.apart.is_empty() {
             let names = sanitise(&run.apart.join(", ")).into_owned();

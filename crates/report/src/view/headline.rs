@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use archive::{
-    BrokerSummary, Cause, Lasted, LimitedBy, PhaseSpan, RunRecord, RunState, RunSummary,
-    ScenarioSummary, Verdict,
+    BrokerSummary, Cause, Lasted, LimitedBy, PhaseSpan, RequestedSummary, RunRecord, RunState,
+    RunSummary, ScenarioSummary, Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
@@ -456,13 +456,7 @@ fn messages(facts: &Facts<'_>) -> String {
         None => length(facts.phases),
     };
     let (sending, receiving) = (lasted(|it| it.sent_s), lasted(|it| it.received_s));
-    let requested = match f.requested.as_ref().map(|requested| requested.rate) {
-        Some(asked) if f.sent.rate < asked * 0.995 => {
-            Some(format!("of {} requested", three_digits(asked)))
-        }
-        Some(_) => Some("as requested".to_owned()),
-        None => None,
-    };
+    let requested = of_requested(f.requested.as_ref(), f.sent.rate);
     let behind = requested.as_ref();
     let behind = behind.map_or_else(String::new, |it| format!(", {it}"));
     let sent = three_digits(f.sent.rate);
@@ -489,6 +483,15 @@ fn messages(facts: &Facts<'_>) -> String {
     }
 }
 
+/// `of 200 requested`, or `as requested`; `None` where nothing was.
+fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> Option<String> {
+    let asked = requested?.rate;
+    Some(match rate < asked * 0.995 {
+        true => format!("of {} requested", three_digits(asked)),
+        false => "as requested".to_owned(),
+    })
+}
+
 /// `198 connections a second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
 pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     let what = match of.unit.as_str() {
@@ -497,12 +500,8 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
         _ => format!("{} a second", of.kind),
     };
     let mut text = format!("{} {what}{}", three_digits(of.rate), length(phases));
-    match of.requested.as_ref().map(|requested| requested.rate) {
-        Some(asked) if of.rate < asked * 0.995 => {
-            text.push_str(&format!(", of {} requested", three_digits(asked)));
-        }
-        Some(_) => text.push_str(", as requested"),
-        None => {}
+    if let Some(asked) = of_requested(of.requested.as_ref(), of.rate) {
+        text.push_str(&format!(", {asked}"));
     }
     if of.count("failed") > 0 {
         text.push_str(&format!(", {} failed", count(of.count("failed"))));
