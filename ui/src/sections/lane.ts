@@ -264,7 +264,8 @@ function drawEvents(
       label.remove();
       return;
     }
-    if (at + boxes[i]!.size > width && !label.classList.contains('loose')) label.classList.add('flip');
+    if (at + boxes[i]!.size > width && !label.classList.contains('loose'))
+      label.classList.add('flip');
     label.style.left = `${from}px`;
     label.style.top = `${top + row * LINE}px`;
   });
