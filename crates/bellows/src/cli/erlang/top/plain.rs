@@ -67,6 +67,8 @@ fn title(process: &TopProcess) -> String {
     let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
     let flow = if process.flow { " (flow)" } else { "" };
     match parts.is_empty() {
+        // Such as the reader of another look, whose window was over: nobody knows any more what it was.
+        true if process.status == "exited" => format!("ended meanwhile {}", process.pid),
         true => format!("{}{flow}", process.pid),
         // A look into the node, this one or that of another bellows.
         false if parts.iter().any(|it| erlang::Helper::is_its_name(it)) => {
@@ -223,7 +225,14 @@ mod tests {
         (twins.role, twins.name) = ("heartbeat".into(), String::new());
         processes.extend([twins.clone(), twins]);
         processes[5].pid = "<1.2.3>".into();
+        processes.push(TopProcess {
+            status: "exited".into(),
+            role: String::new(),
+            pid: "<4.5.6>".into(),
+            ..processes[5].clone()
+        });
         let titles = titles(&processes);
+        assert_eq!(titles[6], "ended meanwhile <4.5.6>");
         assert_eq!(titles[1], "queue orders");
         assert_eq!(titles[5], "heartbeat <1.2.3>");
         assert_ne!(titles[4], titles[5]);
