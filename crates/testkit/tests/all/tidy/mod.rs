@@ -142,7 +142,7 @@ const BANS: &[(&str, &[&str], &str)] = &[
 /// Lines of a function that can be read at once; …
 const MAX_LINES: usize = 70;
 /// … and how many in the product are longer. It only falls.
-const LONGER: usize = 20;
+const LONGER: usize = 15;
 /// Fields of a struct that fit in one's head; …
 const MAX_FIELDS: usize = 20;
 /// … and how many structs have more. It only falls.
