@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use archive::{FaultOutcome, Finding, Warning};
 use linux::processes;
 use measure::{Clock, Nanos, Phase, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow, Unread};
+use super::faults::fault_of_node;
 use super::page_cpu::{Flight, UsedCpu, page_cpu};
 use crate::usage::Reading;
 use web::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
@@ -30,6 +32,8 @@ pub(super) struct Scraping {
     told_failure: Vec<usize>,
     /// Pages of this machine that another process than the broker serves, and that process.
     foreign: Vec<(usize, ForeignServer)>,
+    /// When the last request of a page that brought none was sent, and when that was known.
+    last_failures: BTreeMap<usize, (Time, Time)>,
     /// Pages that a node of the broker serves, and its number.
     nodes: BTreeMap<usize, usize>,
     /// The page that the broker of the run serves, where it is one: of several it cannot be told what each costs.
@@ -165,6 +169,14 @@ impl Scraping {
         }
     }
 
+    /// The fault of the run itself that explains the last failure of a page.
+    fn own_fault(&self, plan: usize, origin: Time, faults: &[FaultOutcome]) -> Option<String> {
+        let (sent, done) = self.last_failures.get(&plan)?;
+        let [from, until] = [sent, done].map(|at| at.since(origin).as_secs_f64());
+        let fault = fault_of_node(faults, *self.nodes.get(&plan)?, from, until)?;
+        Some(format!("the run's own {}", fault.name))
+    }
+
     /// Counts the requests of which it is known by now whether they were due in the measured phase; all of them at the end.
     fn decide(&mut self, now: Option<Time>) {
         let is_over = self.measured.1.is_some();
@@ -180,6 +192,10 @@ impl Scraping {
                 continue;
             };
             summary.add(scrape);
+            if scrape.result.is_err() {
+                let asked = (scrape.sent, scrape.done);
+                self.last_failures.insert(scrape.plan, asked);
+            }
             if self.of_broker == Some(scrape.plan) {
                 // One that brought no page has cost something as well.
                 self.flights.push(Flight {
@@ -189,6 +205,14 @@ impl Scraping {
             }
         }
     }
+}
+
+/// The warning, where pages failed for a fault of the run itself with that as the reason.
+fn explained(mut warning: Warning, own: Option<&str>) -> Warning {
+    if let (Finding::ScrapesFailed { last_failure, .. }, Some(own)) = (&mut warning.finding, own) {
+        own.clone_into(last_failure);
+    }
+    warning
 }
 
 impl Companion for Scraping {
@@ -245,11 +269,15 @@ impl Companion for Scraping {
         );
         let mut scraped = self.all_of(scraper.stop());
         self.decide(None);
+        let (origin, faults) = (run.record.origin, &run.summary.faults);
         let pages = &mut run.summary.scrapes;
-        for mut summary in std::mem::take(&mut self.summaries) {
+        for (plan, mut summary) in std::mem::take(&mut self.summaries).into_iter().enumerate() {
             summary.finish(self.begin, begin.unwrap_or(end), end);
             scraped.notes.push(summary.sentence());
-            scraped.warnings.extend(summary.warnings());
+            let own = self.own_fault(plan, origin, faults);
+            let warnings = summary.warnings().into_iter();
+            let warnings = warnings.map(|it| explained(it, own.as_deref()));
+            scraped.warnings.extend(warnings);
             pages.push(summary.page());
         }
         for (number, server) in std::mem::take(&mut self.foreign) {
@@ -302,6 +330,37 @@ mod tests {
         assert_eq!(told, ["a scrape failed: refused; start it"]);
         let told = scraping.all_of(vec![failed(2)]).unread;
         assert!(told.is_empty(), "{told:?}");
+    }
+
+    #[test]
+    fn pages_that_failed_for_a_kill_of_the_run_say_so() {
+        let mut scraping = scraping();
+        scraping.nodes.insert(0, 1);
+        let mut failed = page(second(7));
+        failed.result = Err(measure::Problem::new("refused", "", "start it"));
+        scraping.phase(Phase::Measure, second(1));
+        scraping.all_of(vec![failed]);
+        scraping.decide(None);
+        let told = |node, t: f64| {
+            let kill = FaultOutcome {
+                kind: "kill".into(),
+                node: Some(node),
+                t,
+                for_good: true,
+                ..FaultOutcome::default()
+            };
+            let own = scraping.own_fault(0, second(1), &[kill]);
+            let warnings = scraping.summaries[0].warnings().into_iter();
+            let found = warnings.map(|it| explained(it, own.as_deref()).finding);
+            let reasons = found.filter_map(|it| match it {
+                Finding::ScrapesFailed { last_failure, .. } => Some(last_failure),
+                _ => None,
+            });
+            reasons.collect::<Vec<_>>()
+        };
+        assert_eq!(told(1, 5.0), ["the run's own kill of node 1"]);
+        assert_eq!(told(1, 6.1), ["refused; start it"], "before the kill");
+        assert_eq!(told(0, 5.0), ["refused; start it"]);
     }
 
     #[test]
