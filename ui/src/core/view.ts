@@ -428,10 +428,11 @@ means: [number, number],
 change: number,
 /** Interval of the change, as strict as the decision; where no test applies, the change twice. */
 interval: [number, number],
-/** Two-sided probability of a change at least as large where there is none. */
-p: number,
-/** The same, corrected for the other figures. */
-corrected_p: number,
+/** Two-sided probability of a change at least as large where there is none; `None` where no test applies. */
+p: number | null,
+/** The same, corrected for the other figures, and of pairs that of the exact test where that is what does not let it be called a change: it has
+ * changed where this is the level at most. `None` also where so few runs can show none. */
+corrected_p: number | null,
 /** Changes within this share do not matter. */
 margin: number,
 /** The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any. */
@@ -448,16 +449,10 @@ within_one_run?: WithinOneRun | null, };
 export type Figures = {
 /** Messages sent. */
 sent: Throughput,
-/** Messages acknowledged. */
-completed: Throughput,
 /** Messages delivered. */
 received: Throughput,
-/** Messages that found the in-flight window full. */
-blocked: Throughput,
 /** Mean of the measured phase; `null` when unthrottled. */
 requested_rate: number | null,
-/** Producers wait for answers before they go on: nobody asks the broker for all it can do. */
-closed_loop: boolean,
 /** Messages that the broker refused. */
 refused: number,
 /** Messages that the broker returned. */
@@ -470,6 +465,8 @@ ledger: LedgerSummary | null,
 late_share: number | null,
 /** Measured length of the measured phase, seconds. */
 measured_s: number,
+/** Over which times the rates are, of a load that ended by itself; else `null`. */
+lasted: Lasted | null,
 /** Latencies of messages. */
 latency: Summaries,
 /** CPU time per message, microseconds. */
@@ -482,8 +479,8 @@ rss_mb: Rss,
 nodes: Array<NodeSummary>,
 /** What became of the operations of scenarios other than messages, by their names. */
 scenarios: { [key in string]: ScenarioSummary },
-/** Other programs that loaded the broker. */
-programs: number,
+/** Other programs that loaded the broker: what they printed has the figures of their load. */
+programs: Array<ProgramSummary>,
 /** What pages of metrics cost that were requested beside the load. */
 scrapes: Array<ScrapedPage>, };
 
@@ -493,8 +490,10 @@ export type FoundLimit = {
 low: number | null,
 /** The lowest rate that did not hold, and above which none did. */
 high: number | null,
-/** The lowest rate above `low` that the generator or the machine could not try. */
+/** The lowest rate above `low` whose trials were all unclear. */
 unclear: number | null,
+/** Nothing is left to be tried: an end that is open stays so, and `low` is confirmed. */
+ended: boolean,
 /** Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only. */
 confirmed: boolean, };
 
@@ -543,6 +542,16 @@ export type KnownView = {
 text: string,
 /** The address where that is written. */
 source: string, };
+
+/** Seconds from the beginning of the measured phase to the last message that was sent, acknowledged and received; 0
+ * where none was. */
+export type Lasted = {
+/** To the last that was sent. */
+sent_s: number,
+/** To the last that was acknowledged. */
+completed_s: number,
+/** To the last that was received. */
+received_s: number, };
 
 /** A latency that must not be exceeded. */
 export type LatencyBound = {
@@ -650,6 +659,8 @@ headline: string,
 asked: string,
 /** The ends. */
 found: FoundLimit,
+/** How certain they are, in a tag. */
+certainty: string,
 /** What the latency of the trials is called; empty where none was measured. */
 latency_name: string,
 /** Latencies that must not be exceeded. */
@@ -968,6 +979,15 @@ nodes: number,
 samples: number,
 /** Whether the columns hold weights; without, each sample weighs 1. */
 weighted: boolean, };
+
+/** A program that loaded the broker. */
+export type ProgramSummary = {
+/** Its command line, without secrets. */
+command: string,
+/** How it ended: `exit status 0`. */
+status: string,
+/** The file of the run folder with what it printed. */
+log: string, };
 
 /** What a figure counts. */
 export type QuantityUnit = "ns" | "per_second" | "share" | "count" | "bytes" | "cores";
@@ -1523,7 +1543,7 @@ id: string,
 rate: number,
 /** What it came to. */
 outcome: LimitOutcome,
-/** Why the rate did not hold, and first why that says nothing of the broker, where it does not. */
+/** Why the rate did not hold, and first why that is unclear, where it is. */
 why: Array<string>,
 /** Messages per second that were sent, and received. */
 sent: number,
@@ -1581,7 +1601,7 @@ away: Array<number | null>,
 working: Array<number | null>, };
 
 /** The kinds of warning, for machines. */
-export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into" | "not_permitted";
+export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_received" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "load_ended" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into" | "not_permitted";
 
 /** How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far
  * runs differ, so that nothing is decided by them. */
