@@ -71,7 +71,7 @@ export function whose(run: RunView, scenario: string): string {
 export function subject(run: RunView): 'broker' | 'server' | 'process' {
   const { sent, received, scenarios, programs } = run.figures;
   const operations = Object.values(scenarios);
-  const hasMessages = sent.total + received.total > 0 || programs > 0;
+  const hasMessages = sent.total + received.total > 0 || programs.length > 0;
   if (operations.length === 0 || hasMessages) return hasMessages ? 'broker' : 'process';
   return operations.every((it) => it.unit === 'requests') ? 'server' : 'broker';
 }

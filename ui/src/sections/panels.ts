@@ -163,13 +163,13 @@ function memory(run: RunView): PanelSpec | null {
 
 /** Messages in flight at the end of each interval, and what counts as such here. */
 export function inFlight(run: RunView): { unit: string; values: Column } | null {
-  const { sent, completed, received } = run.figures;
+  const { sent, received } = run.figures;
   if (sent.total === 0) return null;
   const s = run.series;
   // With more deliveries than messages (a topic) or without consumers, `sent - received` says
   // nothing; what waits for its acknowledgement still does.
   const consumed = received.total > 0 && received.total <= sent.total;
-  if (!consumed && completed.total === 0) return null;
+  if (!consumed && !some(s.completed)) return null;
   const done = consumed ? s.received : s.completed;
   let level = 0;
   const values = s.t.map((_, i) => {
