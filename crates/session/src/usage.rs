@@ -12,7 +12,6 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::activity::{Activity, BROKER};
 use crate::connection_time::ConnectionCounts;
-use crate::run::Killed;
 
 /// How often a broker is looked for that has gone.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1_000);
@@ -28,6 +27,15 @@ pub(crate) struct Reading {
     pub(crate) client: Option<ProcessUse>,
     /// The whole machine.
     pub(crate) machine: Option<CpuTicks>,
+}
+
+/// A node that a fault of the run killed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Killed {
+    pub(crate) node: usize,
+    pub(crate) at: Time,
+    /// The CPU time of its process just before; `None` where that could not be read.
+    pub(crate) cpu: Option<Nanos>,
 }
 
 /// Where readings come from: the machine, or a test.

@@ -7,7 +7,7 @@ use load::{Outcome, RunEvent};
 use measure::{Nanos, Phase, Time};
 
 use super::returned::Returned;
-use crate::usage::Reading;
+use crate::usage::{Killed, Reading};
 
 /// A part of a run beside its load. What takes time it does on threads of its own. The thread that keeps the run
 /// calls it, and keeps what it has collected.
@@ -83,15 +83,6 @@ pub(crate) struct Collected {
     /// What is waited for, and since how long.
     pub(crate) waiting: Option<(String, Duration)>,
     pub(crate) warnings: Vec<Warning>,
-}
-
-/// A node that a fault of the run killed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Killed {
-    pub(crate) node: usize,
-    pub(crate) at: Time,
-    /// The CPU time of its process just before; `None` where that could not be read.
-    pub(crate) cpu: Option<Nanos>,
 }
 
 /// Something that could not be read. Where a fault of the run itself explains that, nothing else is told as the reason.

@@ -7,7 +7,7 @@ use linux::processes;
 use measure::{Clock, Nanos, Phase, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow, Unread};
-use super::faults::fault_of_node;
+use super::own_faults::fault_of_node;
 use super::page_cpu::{Flight, UsedCpu, page_cpu};
 use crate::usage::Reading;
 use web::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
