@@ -26,7 +26,12 @@ function runOf(names: string[]): RunView {
   return {
     metrics,
     requirements: [],
-    figures: { scenarios: Object.fromEntries(scenarios), sent: none, received: none },
+    figures: {
+      scenarios: Object.fromEntries(scenarios),
+      sent: none,
+      received: none,
+      programs: [],
+    },
     series: {
       t: [0],
       dt: [1],
