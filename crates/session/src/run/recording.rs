@@ -299,9 +299,9 @@ impl<'a> Recording<'a> {
         for killed in collected.killed {
             let levels = self.usage.killed(&killed);
             let t = self.seconds_since_origin(killed.at);
-            let length = Clock.now().since(killed.at).as_secs_f64();
             if let Some(writer) = &mut self.writer {
-                writer.append_values(t, length, levels);
+                // The next reading is due within a second.
+                writer.append_values(t, 1.0, levels);
             }
         }
         for node in collected.returned {
