@@ -96,7 +96,7 @@ impl<'p> LineTree<'p> {
             function: root,
         };
         let (of_frame, mut function) = (&self.of_frame, of);
-        self.tree.node(self.profile, stack, (root, top), |_, node| {
+        self.tree.node(self.profile, stack, root, top, |_, node| {
             let line = *of_frame.get(node.frame as usize)?;
             let of = TreeLine { line, function };
             function = parents(function)?;

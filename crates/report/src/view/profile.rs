@@ -254,7 +254,7 @@ impl<'a> Tables<'a> {
         let group = TreeFrame { frame, class: None };
         let classes = &self.classes;
         self.tree
-            .node(self.profile, stack, (frame, group), |id, node| {
+            .node(self.profile, stack, frame, group, |id, node| {
                 Some(TreeFrame {
                     frame: node.frame,
                     class: classes.get(id as usize).copied(),

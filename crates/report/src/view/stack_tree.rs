@@ -36,7 +36,8 @@ impl<T> StackTree<T> {
         &mut self,
         profile: &Profile,
         stack: u32,
-        (root, top): (u32, T),
+        root: u32,
+        top: T,
         mut of: impl FnMut(u32, &StackNode) -> Option<T>,
     ) -> Option<u32> {
         let mut missing = Vec::new();
