@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::args::OutputArgs;
 use super::find;
-use super::limit::tell;
+use super::limit_end::tell;
 use super::perform::{Watched, carry_out, shape, tell_one};
 use crate::failure::{Done, Failure};
 

@@ -25,6 +25,7 @@ mod header;
 mod help;
 mod history;
 mod limit;
+mod limit_end;
 mod limit_scale;
 mod load;
 mod metrics;

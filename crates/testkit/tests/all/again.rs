@@ -136,7 +136,7 @@ fn all_tests_run_once_and_the_slowest_are_named() {
     run.arguments = vec!["-E", "all()"];
     let ended = run.end();
     ended.assert_code(0);
-    assert_eq!(ended.asked[0], "nextest run --workspace --no-run");
+    assert_eq!(ended.asked[0], "test --workspace --no-run");
     assert_eq!(ended.asked.len(), 2, "{:?}", ended.asked);
     assert!(ended.asked[1].ends_with(" -E all()"), "{:?}", ended.asked);
     assert!(ended.said().contains("1.5 s  x::all b::stall"));
