@@ -25,7 +25,6 @@ use super::perform::{Watched, carry_out, shape, tell_one};
 use super::run::{Changes, load};
 use super::{complete, find, metrics};
 use crate::failure::{Done, Failure};
-use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
