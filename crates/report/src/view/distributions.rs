@@ -90,6 +90,11 @@ pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, P
     })
 }
 
+/// How far behind a column, in seconds, an interval begins at most that joins it: times are rounded.
+fn longest_lapse(column: &(f64, f64)) -> f64 {
+    ((column.1 - column.0) / 10.0).max(SHORTEST_COLUMN)
+}
+
 /// A grid under construction.
 #[derive(Debug, Default)]
 struct Grid {
@@ -100,15 +105,22 @@ struct Grid {
 impl Grid {
     fn add(&mut self, record: &HistogramRecord, width: f64) {
         let end = record.t + record.dt;
+        let is_behind_gap = |last: &(f64, f64)| record.t - last.1 > longest_lapse(last);
         match self.columns.last_mut() {
             // Intervals that fall into one column of pixels share it; time never goes back.
             Some(last)
                 if end - last.0 <= width
                     || record.t < last.1 - record.dt / 2.0
-                    || record.dt < SHORTEST_COLUMN
-                    || last.1 - last.0 < SHORTEST_COLUMN =>
+                    || !is_behind_gap(last)
+                        && (record.dt < SHORTEST_COLUMN || last.1 - last.0 < SHORTEST_COLUMN) =>
             {
                 last.1 = last.1.max(end);
+            }
+            // Nothing was answered in between. What has no length of its own, as what stayed unanswered at the end, gets
+            // that of the column before.
+            Some(last) if record.dt < SHORTEST_COLUMN => {
+                let length = (last.1 - last.0).clamp(SHORTEST_COLUMN, record.t - last.1);
+                self.columns.push((end - length, end));
             }
             _ => self.columns.push((record.t, end)),
         }
@@ -245,6 +257,21 @@ mod tests {
         }
         assert_eq!(grid.columns.len(), 250);
         assert_eq!(counted(&grid), 1_000);
+    }
+
+    /// The last answers before an outage were drawn up to the end of the run.
+    #[test]
+    fn what_is_unanswered_at_the_end_leaves_the_gap_before() {
+        let mut grid = Grid::default();
+        grid.add(&record(5.0, &[1_000]), 0.02);
+        grid.add(&record(6.0, &[1_000]), 0.02);
+        let unanswered = HistogramRecord {
+            dt: 0.0,
+            ..record(15.0, &[8_000_000_000])
+        };
+        grid.add(&unanswered, 0.02);
+        assert_eq!(grid.columns, [(5.0, 6.0), (6.0, 7.0), (14.0, 15.0)]);
+        assert_eq!(counted(&grid), 3);
     }
 
     /// The edge of a phase: counts are divided by the length of their column.
