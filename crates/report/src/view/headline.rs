@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use archive::{
     BrokerSummary, Cause, Lasted, LimitedBy, PhaseSpan, RequestedSummary, RunRecord, RunState,
-    RunSummary, ScenarioSummary, Verdict,
+    RunSummary, ScenarioSummary, Stall, Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
@@ -169,7 +169,7 @@ impl<'a> Clauses<'a> {
                 .verdict
                 .as_ref()
                 .map_or_else(String::new, |verdict| {
-                    let text = limits(verdict, measured_s(facts.phases));
+                    let text = limits(verdict, &summary.stalls, facts.phases);
                     match summary.loaded() {
                         "server" => of_server(&text),
                         _ => text,
@@ -301,15 +301,32 @@ fn faults(summary: &RunSummary) -> String {
 }
 
 /// The outage, where there was one of any weight, and who limited the run.
-fn limits(verdict: &Verdict, measured_s: f64) -> String {
-    let facts = &verdict.facts;
-    let away = facts.stalled_s(facts.stalls().filter(|stall| stall.away));
+fn limits(verdict: &Verdict, stalls: &[Stall], phases: &[PhaseSpan]) -> String {
+    let away = away_s(stalls, phases);
     let outage = format!("no connection for {} s", seconds_digits(away));
     match limited_by(verdict) {
-        limited if away < LEAST_OUTAGE * measured_s => limited.to_owned(),
+        limited if away < LEAST_OUTAGE * measured_s(phases) => limited.to_owned(),
         "" => outage,
         limited => format!("{outage}; {limited}"),
     }
+}
+
+/// How much of the measured phase was without a connection: where several outages overlap, they count once.
+fn away_s(stalls: &[Stall], phases: &[PhaseSpan]) -> f64 {
+    let measured = phases.iter().find(|span| span.phase == Phase::Measure);
+    let Some(PhaseSpan { start, end, .. }) = measured else {
+        return 0.0;
+    };
+    let away = stalls.iter().filter(|stall| stall.away);
+    let mut parts: Vec<(f64, f64)> = away.map(|it| (it.at_s, it.at_s + it.for_s)).collect();
+    parts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut sum, mut covered) = (0.0, *start);
+    for (from, until) in parts {
+        let until = until.min(*end);
+        sum += (until - from.max(covered)).max(0.0);
+        covered = covered.max(until);
+    }
+    sum
 }
 
 /// The verdict in three words; its sentence stands in a section of its own.

@@ -244,7 +244,8 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
         limited_by: LimitedBy::Schedule,
         ..Verdict::default()
     };
-    let stall = |for_s, away| archive::Stall {
+    let stall = |at_s, for_s, away| archive::Stall {
+        at_s,
         for_s,
         away,
         ..archive::Stall::default()
@@ -252,8 +253,12 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
     let mut summary = summary();
     summary.requested = requested();
     let record = record(RunState::Complete, &["quorum"]);
-    verdict.facts.seconds = 60.0;
-    verdict.facts.ended.stalls = vec![stall(15.5, true), stall(9.0, false)];
+    // As they are read from a file, in which the verdict's facts have none.
+    summary.stalls = vec![
+        stall(-3.0, 20.0, true),
+        stall(12.0, 5.5, true),
+        stall(40.0, 9.0, false),
+    ];
     let text = said(&record, &summary, Some(&verdict), false);
     assert!(text.ends_with("; no connection for 15.5 s."), "{text}");
     verdict.limited_by = LimitedBy::Broker;
@@ -262,7 +267,7 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
         text.ends_with("; no connection for 15.5 s; limited by the broker."),
         "{text}"
     );
-    verdict.facts.ended.stalls = vec![stall(0.5, true)];
+    summary.stalls = vec![stall(10.0, 0.5, true)];
     let text = said(&record, &summary, Some(&verdict), false);
     assert!(!text.contains("no connection"), "{text}");
 }
