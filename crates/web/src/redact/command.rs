@@ -124,6 +124,8 @@ struct Reader {
     was_key: bool,
     /// The quote that a secret began with, whether a backslash stood before it.
     quote: Option<(char, bool)>,
+    /// What the quote holds is all of the secret.
+    is_quoted: bool,
     /// The secret is what commands in brackets or backticks print: all is one to their end.
     is_within: bool,
     /// Where these open in their chunk.
@@ -449,6 +451,7 @@ impl Reader {
     fn close_quote(&mut self, chunk: &str, was_open: bool) {
         let closes = |it: &(char, bool)| was_open && count_quotes(chunk, it.0, it.1) % 2 == 1;
         if let Some((quote, _)) = self.quote.take_if(|it| closes(it)) {
+            self.is_quoted = false;
             self.between(chunk.rsplit(quote).next().unwrap_or_default());
         }
     }
@@ -457,9 +460,16 @@ impl Reader {
     fn end_within(&mut self, behind: &str) {
         self.is_within = false;
         match self.quote {
-            Some(_) => {
+            Some((quote, is_escaped)) => {
+                // It closes right behind them.
+                let closes = !is_escaped && behind.strip_prefix(quote) == Some("");
+                let ends = closes && self.is_plain && self.is_quoted;
                 self.after = After::Secret;
                 self.close_quote(behind, true);
+                if ends {
+                    self.after = After::Anything;
+                    self.has_begun &= self.program != ("", String::new());
+                }
             }
             None => self.between(behind),
         }
@@ -470,10 +480,11 @@ impl Reader {
         self.is_within || matches!(self.after, Value | Beside | Secret | Secrets)
     }
 
-    /// Where quotes or backslashes are, nobody knows where a secret ends.
-    fn behind_secret(&self, chunk: &str) -> After {
+    /// Where quotes or backslashes are, nobody knows where a secret ends, unless they are plain.
+    fn behind_secret(&mut self, chunk: &str) -> After {
         let has_quotes = !self.is_within && chunk.contains(['"', '\'', '\\', '`']);
-        match self.quote.is_some() || has_quotes {
+        self.is_quoted = self.quote.is_some();
+        match self.is_quoted || has_quotes && !is_quoted_value(chunk) {
             true => After::Secret,
             false => After::Anything,
         }
@@ -704,6 +715,15 @@ fn split_before(text: &str, of: impl Fn(char) -> bool) -> (&str, &str) {
 
 fn is_of_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_./%:@+-".contains(c) || !c.is_ascii()
+}
+
+/// `NAME="value"`, with no other quote nor a backslash in it: all of a word of a shell.
+fn is_quoted_value(chunk: &str) -> bool {
+    let (name, value) = chunk.split_once('=').unwrap_or_default();
+    let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    let inner = QUOTES.into_iter().find_map(inner);
+    name.chars().all(is_of_token)
+        && inner.is_some_and(|it: &str| !it.contains(['"', '\'', '\\', '`']))
 }
 
 /// What may stand behind a value.

@@ -250,6 +250,15 @@ fn what_prints_a_secret_is_hidden_and_what_follows_stays_readable() {
             "PASSWORD=$(cat x); for i in $(seq $(nproc)); do perf-test -x 1; done",
             "PASSWORD=$(***); for i in $(seq $(nproc)); do perf-test -x 1; done",
         ),
+        // Also in quotes.
+        (
+            "PASSWORD=\"$(cat x)\" perf-test -x 1 -u s3cret-queue",
+            "PASSWORD=\"$(***)\" perf-test -x 1 -u s3cret-queue",
+        ),
+        (
+            "PASSWORD=\"abc\" TOKEN='def' perf-test -x 1 -y 2",
+            "PASSWORD=\"***\" TOKEN='***' perf-test -x 1 -y 2",
+        ),
         (
             "TOKEN=$(<x.txt) perf-test -x $(nproc) -y 2",
             "TOKEN=$(<***) perf-test -x $(nproc) -y 2",
