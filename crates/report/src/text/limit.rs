@@ -196,9 +196,17 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
                 rate(low)
             )
         }
-        FoundLimit { low: Some(low), .. } => {
+        FoundLimit {
+            low: Some(low),
+            ended,
+            ..
+        } => {
+            let rest = match ended {
+                true => "",
+                false => "; not confirmed",
+            };
             format!(
-                "{} msg/s hold, and no rate was found that does not",
+                "{} msg/s hold, and no rate was found that does not{rest}",
                 rate(low)
             )
         }
@@ -317,6 +325,13 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
             several => format!("{} that agree", counted(several.into(), "trial")),
         },
     )];
+    if is_out_of_trials(of) {
+        notes.push(format!(
+            "no more than {} are allowed (--trials), and more would tell more: the same command line with --resume and a \
+             larger --trials goes on",
+            counted(plan.most_trials.into(), "trial")
+        ));
+    }
     if let (Some(untold), Some(lowest)) = (of.untold(), rates(of).first()) {
         notes.push(advice(of, untold, *lowest));
     }
@@ -343,6 +358,14 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     }
     notes.extend(cautions(of, "trial"));
     notes
+}
+
+/// Whether it ended for want of trials that it may make.
+fn is_out_of_trials(of: &LimitTrials) -> bool {
+    let found = of.found.unwrap_or_default();
+    let most = of.plan.most_trials as usize;
+    let is_answered = found.ended || found.confirmed || of.untold().is_some();
+    (1..=of.trials.len()).contains(&most) && !is_answered
 }
 
 /// What the row of a rate shows, where some rate was tried more than once.
@@ -896,7 +919,11 @@ mod tests {
             "the highest rate that holds lies between 38,400 and 40,300 msg/s"
         );
         assert!(found(Some(5.0), None, Some(10.0)).contains("the generator or others"));
-        assert!(found(Some(5.0), None, None).contains("no rate was found that does not"));
+        let open = found(Some(5.0), None, None);
+        assert!(
+            open.ends_with("no rate was found that does not; not confirmed"),
+            "{open}"
+        );
         let mut at_most = LimitTrials {
             trials: vec![LimitTrial::default()],
             found: Some(FoundLimit {
@@ -907,6 +934,12 @@ mod tests {
         };
         at_most.plan.most = 5.0;
         assert!(headline(&at_most).contains("--most allows more"));
+        let is_ended_by_trials = |of: &LimitTrials| notes(of).join("\n").contains("--resume");
+        assert!(!is_ended_by_trials(&at_most));
+        at_most.plan.most_trials = 1;
+        assert!(is_ended_by_trials(&at_most));
+        at_most.found = at_most.found.map(|it| FoundLimit { ended: true, ..it });
+        assert!(!is_ended_by_trials(&at_most), "more trials tell no more");
         assert!(found(None, Some(1.0), None).contains("down to 1.00 msg/s"));
         assert_eq!(
             found(None, None, None),
