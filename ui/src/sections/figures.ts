@@ -19,7 +19,7 @@ import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, ProgramSummary, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { nodeTable } from './nodes';
-import { percentileCell } from './percentile-cell';
+import { percentileCell, WEAK } from './percentile-cell';
 import { failures, scenarioTiles } from './scenario';
 import { scrapeTable, scrapeTiles } from './scrapes';
 import { type Tile, tile } from './tile';
@@ -116,10 +116,11 @@ function fates(run: RunView): Tile[] {
 function p99(run: RunView, key: Metric): Tile {
   const l = latencyOf(run.figures, key) as LatencySummary;
   const [value, unit] = duration(l.p99_ns).split(' ') as [string, string];
-  const weak = supports(l.count, 99) ? '' : '; fewer than 10 samples lie beyond';
+  const isWeak = !supports(l.count, 99);
+  const weak = isWeak ? '; fewer than 10 samples lie beyond' : '';
   return tile(
     `${infoOf(run, key).name} p99`,
-    value,
+    isWeak ? h('span', { class: 'weak' }, value, h('sup', {}, WEAK)) : value,
     unit,
     // A value is never parted from its unit.
     [`p50 ${duration(l.p50_ns)}`, `max ${duration(l.max_ns)}`]
