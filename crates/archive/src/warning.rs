@@ -36,6 +36,9 @@ pub struct Warning {
     pub event: Option<String>,
     /// Whether a server was loaded that need not be a broker.
     pub of_server: bool,
+    /// Whether somebody stopped the run in its drain, after a load that was whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drain_cut: bool,
     /// The observed value, which number it puts in doubt, and the remedy.
     pub text: String,
 }
@@ -49,6 +52,7 @@ impl Warning {
             tier,
             event: None,
             of_server: false,
+            drain_cut: false,
             text: String::new(),
         }
     }

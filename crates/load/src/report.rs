@@ -160,8 +160,11 @@ pub struct Outcome {
     pub unconfirmed: u64,
     /// What was due in the run and had no answer when it ended; `None` where all had.
     pub censored: Option<Box<Censored>>,
-    /// Stopped through [`crate::Control`] before the load had ended: one that is stopped in its drain is whole.
+    /// Stopped through [`crate::Control`] before the load had ended: the load of one that is stopped in its drain is
+    /// whole.
     pub interrupted: bool,
+    /// Stopped in the drain of a load that had ended by itself, while something was still awaited.
+    pub drain_cut: bool,
     /// What ended the run before its time. What was counted until then stands above.
     pub error: Option<Error>,
     /// What became of every message; `None` without both producers and consumers, where consumers
@@ -177,6 +180,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether somebody stopped it before it was whole, its drain included.
+    #[must_use]
+    pub const fn was_stopped(&self) -> bool {
+        self.interrupted || self.drain_cut
+    }
+
     /// That of a load which was stopped before it started.
     #[must_use]
     pub fn never_started() -> Self {
@@ -202,6 +211,7 @@ impl Outcome {
             unconfirmed: 0,
             censored: None,
             interrupted: false,
+            drain_cut: false,
             error: None,
             ledger: None,
             threads: Vec::new(),

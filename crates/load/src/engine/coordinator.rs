@@ -72,6 +72,8 @@ pub(super) struct Coordinator<'a, C: Connection, E: Environment> {
     finished: usize,
     /// Somebody has stopped the load before it ended.
     is_stopped: bool,
+    /// Somebody has stopped the drain of one that had ended by itself, while something was awaited.
+    drain_cut: bool,
     error: Option<Error>,
     /// What was due and has no answer, with the time it had waited at the end.
     censored: Option<Censored>,
@@ -146,6 +148,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             ready: 0,
             finished: 0,
             is_stopped: false,
+            drain_cut: false,
             error: None,
             censored: None,
             caught_up: None,
@@ -437,6 +440,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             unconfirmed: self.shared.totals().open,
             censored: self.censored.take().map(Box::new),
             interrupted: self.is_stopped,
+            drain_cut: self.drain_cut,
             error: self.error.take(),
             ledger: self
                 .collector

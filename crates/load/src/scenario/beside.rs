@@ -183,6 +183,7 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>) -> Result<Outcome, Error> {
         sum.measured.add(&other.measured);
         sum.unconfirmed += other.unconfirmed;
         sum.interrupted |= other.interrupted;
+        sum.drain_cut |= other.drain_cut;
         sum.error = sum.error.or(other.error);
         sum.censored = match (sum.censored.take(), other.censored) {
             (Some(mut all), Some(theirs)) => {

@@ -208,6 +208,7 @@ fn hung(phase: Phase, later: Duration) -> (Outcome, Vec<RunEvent>, Duration) {
     let outcome = outcome.expect("the load began");
     // The load of one that is stopped in its drain had ended by itself.
     assert_eq!(outcome.interrupted, phase != Phase::Drain, "{outcome:?}");
+    assert!(outcome.was_stopped(), "{outcome:?}");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert!(took > later);
     (outcome, events, stopped.elapsed())

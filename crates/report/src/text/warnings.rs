@@ -68,6 +68,14 @@ fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
     format!("{others}: what users felt is worse than the percentiles say")
 }
 
+/// What helps where messages had not come when the drain ended.
+const fn awaits_longer(warning: &Warning) -> &'static str {
+    match warning.drain_cut {
+        true => "let the drain end by itself",
+        false => "allow a longer phases.drain, or let consumers keep up",
+    }
+}
+
 /// Text and remedy of each code.
 fn told(w: &Warning) -> (String, &'static str) {
     match &w.finding {
@@ -218,6 +226,13 @@ fn told(w: &Warning) -> (String, &'static str) {
                 .to_owned(),
             "name the authority with --ca FILE (broker.ca)",
         ),
+        Finding::Interrupted { seconds } if w.drain_cut => (
+            format!(
+                "the run was stopped in its drain, after all of its {seconds:.1} measured seconds: rates are right, and what \
+                 had not come by then is in no end-to-end latency"
+            ),
+            "",
+        ),
         Finding::Interrupted { seconds } => (
             format!(
                 "the run was stopped after {seconds:.1} measured seconds: what is printed is right for them, and shorter \
@@ -266,7 +281,7 @@ fn told(w: &Warning) -> (String, &'static str) {
                 counted(*sent, "message"),
                 count(*outstanding)
             ),
-            "allow a longer phases.drain, or let consumers keep up",
+            awaits_longer(w),
         ),
         Finding::MessagesNotReceived {
             missing,
@@ -277,7 +292,8 @@ fn told(w: &Warning) -> (String, &'static str) {
                 "{} not received by the end of the drain ({drained_s:.1} s){}: no end-to-end latency holds them, and theirs \
                  would be among the longest",
                 match sent {
-                    Some(sent) => format!("of {}, {}", counted(*sent, "message"), count(*missing)),
+                    Some(1) => format!("of 1 delivery, {}", count(*missing)),
+                    Some(sent) => format!("of {} deliveries, {}", count(*sent), count(*missing)),
                     None => format!("at least {}", counted(*missing, "message")),
                 },
                 match sent {
@@ -285,7 +301,7 @@ fn told(w: &Warning) -> (String, &'static str) {
                     None => "",
                 }
             ),
-            "allow a longer phases.drain, or let consumers keep up",
+            awaits_longer(w),
         ),
         Finding::MessagesUnanswered {
             unanswered,
@@ -306,6 +322,7 @@ fn told(w: &Warning) -> (String, &'static str) {
                 _ if *gone => {
                     "find out why the broker went away: its log, and the machine's at that time"
                 }
+                _ if w.drain_cut => awaits_longer(w),
                 (_, 0) => {
                     "the broker had not answered when the drain ended: give it more time (phases.drain), or find out in \
                      its log why it is slow"

@@ -249,7 +249,7 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     };
     let told = not_received(300, Some(500));
     let known =
-        "of 500 messages, 300 not received by the end of the drain (4.0 s), and without confirms";
+        "of 500 deliveries, 300 not received by the end of the drain (4.0 s), and without confirms";
     assert!(told.starts_with(known), "{told}");
     let told = not_received(800, None);
     let known = "at least 800 messages not received by the end of the drain (4.0 s): no end-to-end";
@@ -267,6 +267,28 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         interrupted.ends_with("shorter than planned"),
         "no empty remedy"
     );
+}
+
+#[test]
+fn a_drain_that_was_stopped_was_not_too_short() {
+    let cut = |finding| {
+        warning(&Warning {
+            drain_cut: true,
+            ..Warning::new(Tier::Caution, finding)
+        })
+    };
+    let told = cut(Finding::MessagesOutstanding {
+        sent: 10,
+        outstanding: 3,
+    });
+    assert!(told.ends_with("; let the drain end by itself"), "{told}");
+    let told = cut(Finding::Interrupted { seconds: 3.0 });
+    assert!(told.contains("all of its 3.0 measured seconds"), "{told}");
+    let whole = note(Finding::MessagesOutstanding {
+        sent: 10,
+        outstanding: 3,
+    });
+    assert!(whole.contains("longer phases.drain"), "{whole}");
 }
 
 #[test]

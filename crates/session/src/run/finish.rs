@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use archive::{
-    FailedBy, FailureCount, Finding, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock,
-    RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Throughput, Tier,
-    Topology, Warning,
+    FailedBy, FailureCount, Finding, PerMessage, PhaseSpan, ProgramSummary, RequirementOutcome,
+    Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint,
+    Throughput, Tier, Topology, Warning,
 };
 use load::OperationTally;
 use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
@@ -88,7 +88,7 @@ impl Recording<'_> {
         others.extend(ending.warnings);
         let findings = judgement.findings.into_iter();
         let found: Vec<Warning> = findings.chain(in_order(others)).collect();
-        self.record.state = match (&outcome.error, outcome.interrupted) {
+        self.record.state = match (&outcome.error, outcome.was_stopped()) {
             (Some(_), _) => RunState::Failed,
             (None, true) => RunState::Interrupted,
             (None, false) => RunState::Complete,
@@ -106,18 +106,12 @@ impl Recording<'_> {
         summary.warnings = found;
         summary.stalls.clone_from(&facts.ended.stalls);
         summary.verdict = self.context.loaded().then_some(judgement.verdict);
-        let required = self.context.requirements.iter();
-        let unfinished = self.unfinished(&outcome);
-        let judged = required.map(|it| match self.measured_length.0 {
-            0 => it.unknown("nothing was measured"),
-            _ => {
-                let unfinished = unfinished.or_else(|| self.cut_off(it));
-                it.judge(&summary, &self.measured.latencies, unfinished)
-            }
-        });
-        summary.requirements = judged.collect();
+        summary.requirements = self.required(&summary, &outcome);
         let texts = &self.context.texts;
-        let record = close(self.writer.as_mut(), self.record, summary, texts);
+        // One that was stopped before is told as that.
+        let drain_cut = outcome.drain_cut && !outcome.interrupted;
+        let tell = |summary: &mut RunSummary| tell(summary, drain_cut, texts);
+        let record = close(self.writer.as_mut(), self.record, summary, texts, tell);
         RunOutcome {
             run_dir: self
                 .writer
@@ -152,6 +146,23 @@ impl Recording<'_> {
         (!self.programs.is_empty()).then(|| Warning::new(Tier::Note, ended))
     }
 
+    /// What became of the requirements.
+    fn required(&self, summary: &RunSummary, outcome: &load::Outcome) -> Vec<RequirementOutcome> {
+        let unfinished = self.unfinished(outcome);
+        let judge = |it: &Requirement| {
+            if self.measured_length == Nanos::ZERO {
+                return it.unknown("nothing was measured");
+            }
+            let unfinished = unfinished.or_else(|| self.cut_off(it));
+            let judged = it.judge(summary, &self.measured.latencies, unfinished);
+            match unfinished.filter(|_| outcome.drain_cut && is_of_drain(&judged)) {
+                Some(why) => it.unknown(why),
+                None => judged,
+            }
+        };
+        self.context.requirements.iter().map(judge).collect()
+    }
+
     /// Why a requirement that was met until the end of the run need not be met by a whole one.
     fn unfinished(&self, outcome: &load::Outcome) -> Option<&'static str> {
         if outcome.error.is_some() {
@@ -159,7 +170,7 @@ impl Recording<'_> {
         }
         // Where no length was planned, whoever stops the run ends it.
         let stopped = outcome.interrupted && self.context.phases.measure.is_some();
-        stopped.then_some("the run was stopped before its end")
+        (stopped || outcome.drain_cut).then_some("the run was stopped before its end")
     }
 
     /// The same of one about calls whose trace ended before the load did.
@@ -367,20 +378,28 @@ fn in_order(mut warnings: Vec<Warning>) -> Vec<Warning> {
     warnings
 }
 
+/// Whether it is missed by what the rest of the drain may have brought.
+fn is_of_drain(judged: &RequirementOutcome) -> bool {
+    judged.met == Some(false) && judged.that.starts_with("outstanding ")
+}
+
+/// Makes the sentences of the warnings.
+fn tell(summary: &mut RunSummary, drain_cut: bool, texts: &Texts) {
+    let of_server = summary.loaded() == "server";
+    for warning in &mut summary.warnings {
+        (warning.of_server, warning.drain_cut) = (of_server, drain_cut);
+        warning.text = (texts.warning)(warning);
+    }
+}
+
 /// Makes the sentences and writes the record for the last time.
 fn close(
     writer: Option<&mut RunWriter>,
     mut record: RunRecord,
     mut summary: RunSummary,
     texts: &Texts,
+    tell: impl Fn(&mut RunSummary),
 ) -> RunRecord {
-    let tell = |summary: &mut RunSummary| {
-        let of_server = summary.loaded() == "server";
-        for warning in &mut summary.warnings {
-            warning.of_server = of_server;
-            warning.text = (texts.warning)(warning);
-        }
-    };
     tell(&mut summary);
     if let Some(verdict) = &mut summary.verdict {
         (texts.verdict)(verdict);

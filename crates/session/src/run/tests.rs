@@ -128,6 +128,7 @@ fn outcome(error: Option<load::Error>) -> Outcome {
         unconfirmed: 0,
         censored: None,
         interrupted: false,
+        drain_cut: false,
         error,
         ledger: Some(LedgerSummary {
             sent: 12_000,

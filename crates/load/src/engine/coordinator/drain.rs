@@ -40,6 +40,8 @@ struct Drain {
     ask_at: Time,
     /// Somebody has stopped the load, before the drain or in it.
     is_stopped: bool,
+    /// Nothing is missing, or nothing more can come.
+    is_complete: bool,
     /// In the drain: it does not ask what did not come by the deadline.
     is_cut_short: bool,
 }
@@ -52,8 +54,10 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
             phase: Phase::Drain,
             at: drain_at,
         });
+        let planned = drain_at + self.plan.phases.drain;
         let mut drain = Drain {
-            deadline: drain_at + self.plan.phases.drain,
+            deadline: planned,
+            is_complete: false,
             // Nothing changes before the last loop has caught up.
             last_change: drain_at + CATCH_UP,
             last: ProgressTotals::default(),
@@ -65,6 +69,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         while !self.is_drained(&mut drain)? {
             self.receive(POLL_INTERVAL / 4)?;
         }
+        self.drain_cut = self.is_cut(&drain, planned);
         let hold_until = drain.deadline.min(drain_at + HOLDING);
         while self.control.is_held() && self.environment.now() < hold_until && !self.ends_at_once()
         {
@@ -94,6 +99,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         let is_late = now >= drain.deadline || (drain.is_stopped && is_quiet && !is_confirmed);
         let may_be_complete = is_confirmed && is_still && drain.looked_at != Some(totals);
         if (may_be_complete || is_late) && self.is_complete(totals)? {
+            drain.is_complete = is_confirmed;
             return Ok(is_confirmed || is_late);
         }
         drain.looked_at = Some(totals).filter(|_| may_be_complete).or(drain.looked_at);
@@ -112,7 +118,15 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
             && found.nothing_is_held(&self.recipients);
         self.found = found;
         drain.ask_at = self.environment.now() + ASK_AGAIN;
+        drain.is_complete = nothing_comes;
         Ok(is_late || nothing_comes)
+    }
+
+    /// Whether somebody has ended it before its `planned` end, and what it awaited may have been about to come. That of
+    /// a load which was stopped before is as long as it may be.
+    fn is_cut(&self, drain: &Drain, planned: Time) -> bool {
+        let is_early = self.environment.now() < planned && self.error.is_none();
+        self.control.is_stopping() && !self.is_stopped && is_early && !drain.is_complete
     }
 
     /// Leaves a drain that somebody stops little time.

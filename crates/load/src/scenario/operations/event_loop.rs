@@ -428,6 +428,8 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         if interval.phase != Phase::Drain || ended {
             self.flush(now, Phase::Drain);
         }
+        let is_stopped = self.phases.is_stopped();
+        let drain_cut = self.context.control.is_stopping() && !is_stopped && self.in_flight() > 0;
         let in_flight = self.slots.iter().filter_map(Slot::due);
         let counts = &mut self.context.counts;
         let (tally, censored) = counts.finish(due_times, in_flight, last, now);
@@ -437,7 +439,8 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         let failure = tally.first_failure.clone().filter(|_| has_failed);
         Outcome {
             phases: self.phases.finish(now),
-            interrupted: self.phases.is_stopped(),
+            interrupted: is_stopped,
+            drain_cut,
             error: error.or(failure),
             censored,
             threads: vec![self.usage],
