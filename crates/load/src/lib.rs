@@ -27,10 +27,10 @@ pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess,
     ArrivalSchedule, Auth, Bodies, ConnectionSettings, Consumers, Declare, Destination,
     DestinationKind, Distribution, Endpoint, Error, Exchange, Group, Guarantee, Json, LatencyStep,
-    MessageProperties, Phases, Plan, Producers, Protocol, QueueHandling, QueueType, RandomKeys,
-    RateProfile, ReconnectPolicy, Refusal, Requested, Resolver, ServiceTime, SizeStep, Sizes,
-    Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset, Subscription, Token, Trace,
-    payload,
+    MessageProperties, Owed, Phases, Plan, Producers, Protocol, QueueHandling, QueueType,
+    RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested, Resolver, ServiceTime, SizeStep,
+    Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset, Subscription, Token,
+    Trace, payload,
 };
 pub use report::{
     Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink,

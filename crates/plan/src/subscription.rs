@@ -73,7 +73,8 @@ impl Group {
 
     /// Who gets a copy of each message of a topic or stream, by its position: consumers, or
     /// subscriptions that several share.
-    fn receivers_of(&self, destination: usize) -> usize {
+    #[must_use]
+    pub fn receivers_of(&self, destination: usize) -> usize {
         let (all, count) = (self.consumer_count(), self.destinations.len().max(1));
         let consumers = all / count + usize::from(destination < all % count);
         match &self.consumers.subscription {

@@ -17,7 +17,7 @@ use archive::{Cause, Facts, LimitedBy, Reason, Verdict, Warning};
 
 pub(crate) use findings::{probed, profile_findings, profile_gaps, profile_incomplete};
 use limits::Derived;
-pub(crate) use planned::Planned;
+pub(crate) use planned::{Planned, filled};
 pub(crate) use stalls::stalls;
 pub use thresholds::{ACHIEVED, FULL, OTHERS};
 use thresholds::{AWAY, WORTH};

@@ -1,8 +1,12 @@
 //! What is known of a load before it begins.
 
 use archive::Capacity;
+use experiment::Experiment;
 use load::scenario::Scenario;
-use load::{DestinationKind, Plan, QueueType};
+use load::{Destination, DestinationKind, Group, Owed, Plan, QueueType};
+
+/// A queue's argument: how long its messages last.
+const MESSAGE_TTL: &str = "x-message-ttl";
 
 /// What is known of a load before it begins.
 #[derive(Clone, Debug, Default)]
@@ -12,8 +16,10 @@ pub(crate) struct Planned {
     /// Deliveries that each message should lead to at least; `None` where only one side is here.
     pub(crate) deliveries_each: Option<f64>,
     /// Deliveries that each message must lead to by the end; `None` where some consumers take a number of them, or begin
-    /// after the messages that topics do not keep.
+    /// after messages that nobody keeps for them, or where messages expire.
     pub(crate) deliveries_due: Option<f64>,
+    /// Deliveries of messages that stood in the queues before.
+    pub(crate) filled: u64,
     /// Messages that producers are to send, and no more, all together; `None` where some of them do not end so.
     pub(crate) messages: Option<u64>,
     pub(crate) closed_loop: bool,
@@ -33,7 +39,7 @@ impl Planned {
             None => planned,
             Some(plan) => Self {
                 deliveries_each: deliveries_each(plan),
-                deliveries_due: deliveries_each(plan).filter(|_| plan.groups.iter().all(takes_all)),
+                deliveries_due: deliveries_each(plan).filter(|_| plan.groups.iter().all(gets_all)),
                 messages: messages(plan),
                 slow_consumers: plan
                     .groups
@@ -53,24 +59,21 @@ fn messages(plan: &Plan) -> Option<u64> {
 }
 
 fn deliveries_each(plan: &Plan) -> Option<f64> {
-    let deliveries = |group: &load::Group| {
-        let consumers = group.consumer_count();
-        let copies = |d: &load::Destination| {
-            d.kind == DestinationKind::Topic || d.amqp091.queue_type == QueueType::Stream
-        };
+    let deliveries = |group: &Group| {
         // What an exchange makes of a message is its own affair, but for one that gives it to the queue with its key.
         let fixed = group.producers.random_keys.is_none();
-        let known = |d: &load::Destination| match &d.amqp091.exchange {
+        let known = |d: &Destination| match &d.amqp091.exchange {
             Some(exchange) => fixed && exchange.kind == "direct" && d.amqp091.bind,
             None => true,
         };
         let known = group.destinations.iter().all(known);
         let each = if group.destinations.iter().all(copies) {
-            (consumers / group.destinations.len().max(1)).max(1) as f64
+            let receivers = (0..group.destinations.len()).map(|at| group.receivers_of(at));
+            receivers.min().unwrap_or(1).max(1) as f64
         } else {
             1.0
         };
-        (known && consumers > 0).then_some(each)
+        (known && group.consumer_count() > 0).then_some(each)
     };
     let fewest = |sum: Option<f64>, each: f64| Some(sum.map_or(each, |sum| sum.min(each)));
     let producing = plan.groups.iter().filter(|it| it.producer_count() > 0);
@@ -78,24 +81,135 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
     all.and_then(|all| all.into_iter().fold(None, fewest))
 }
 
-/// Whether the group's consumers take all that its destinations get.
-fn takes_all(group: &load::Group) -> bool {
+/// Whether each of its receivers gets a copy of every message.
+fn copies(destination: &Destination) -> bool {
+    destination.kind == DestinationKind::Topic
+        || destination.amqp091.queue_type == QueueType::Stream
+}
+
+/// Whether the group's consumers have to get, and take, all that its destinations get.
+fn gets_all(group: &Group) -> bool {
     let consumers = &group.consumers;
-    let begins_late = !consumers.start_after.is_zero() || !consumers.apart.is_zero();
-    let keeps = |it: &load::Destination| it.kind != DestinationKind::Topic;
-    let is_kept = group.destinations.iter().all(keeps);
-    let has_each = group.consumer_count() >= group.destinations.len() || is_kept;
-    consumers.message_count.is_none_or(|it| it == 0) && has_each && (is_kept || !begins_late)
+    let has_each = group.consumer_count() >= group.destinations.len();
+    let is_queue = |it: &Destination| it.kind != DestinationKind::Topic;
+    let is_kept = group.destinations.iter().all(is_queue);
+    let later = begins_late(consumers);
+    let is_owed = |it: &Destination| match it.kind {
+        DestinationKind::Topic => !later,
+        DestinationKind::Queue => group.owed(it, later) == Owed::All,
+    };
+    consumers.message_count.is_none_or(|it| it == 0)
+        && (has_each || is_kept)
+        && !expires(group)
+        && group.destinations.iter().all(is_owed)
+}
+
+/// Whether messages go away by themselves.
+fn expires(group: &Group) -> bool {
+    let lasts = |it: &Destination| !it.amqp091.arguments.contains_key(MESSAGE_TTL);
+    group.producers.properties.expiration.is_some() || !group.destinations.iter().all(lasts)
+}
+
+/// Deliveries of what an experiment fills queues with, to the consumers of this plan.
+pub(crate) fn filled(plan: &Plan, experiment: &Experiment, endpoint: &load::Endpoint) -> u64 {
+    let filling = experiment.filling();
+    if filling.load.iter().all(|load| load.fill == 0) {
+        return 0;
+    }
+    // One that cannot be planned fills nothing: the run ends there.
+    let Ok(filled) = filling.plan(endpoint, 0) else {
+        return 0;
+    };
+    let groups = filled.groups.iter().zip(&filling.load);
+    let deliveries = groups.flat_map(|(group, load)| {
+        let names = group.destinations.iter().map(|it| it.name.as_str());
+        names.map(move |name| load.fill.saturating_mul(deliveries_before(plan, name)))
+    });
+    deliveries.fold(0, u64::saturating_add)
+}
+
+/// Deliveries of each message that stood in this queue before the load began.
+fn deliveries_before(plan: &Plan, queue: &str) -> u64 {
+    let consuming = plan.groups.iter().filter(|it| it.consumer_count() > 0);
+    let each = consuming.flat_map(|group| {
+        let destinations = group.destinations.iter().enumerate();
+        let its = destinations
+            .filter(move |(_, it)| it.kind == DestinationKind::Queue && it.name == queue);
+        its.map(move |(at, it)| match copies(it) {
+            // Only who reads a stream from its beginning has to get what stands there.
+            true if group.owed(it, true) == Owed::All => group.receivers_of(at) as u64,
+            true => 0,
+            false => 1,
+        })
+    });
+    each.max().unwrap_or(0)
+}
+
+fn begins_late(consumers: &load::Consumers) -> bool {
+    !consumers.start_after.is_zero() || !consumers.apart.is_zero()
 }
 
 fn takes_its_time(consumers: &load::Consumers) -> bool {
-    let begins_late = !consumers.start_after.is_zero() || !consumers.apart.is_zero();
-    !consumers.service.is_zero() || consumers.poll.is_some() || begins_late
+    !consumers.service.is_zero() || consumers.poll.is_some() || begins_late(consumers)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One producer, and this many consumers of one destination.
+    fn plan(destination: Destination, consumers: usize) -> Plan {
+        let endpoint = load::Endpoint::new("localhost", 0);
+        let mut group = Group::new(endpoint, vec![destination]);
+        group.consumers.total = Some(consumers);
+        Plan {
+            groups: vec![group],
+            ..Plan::default()
+        }
+    }
+
+    fn stream() -> Destination {
+        let mut stream = Destination::queue("s");
+        stream.amqp091.queue_type = QueueType::Stream;
+        stream
+    }
+
+    #[test]
+    fn consumers_that_share_a_subscription_get_each_message_once() {
+        let mut plan = plan(Destination::topic("t"), 3);
+        assert_eq!(deliveries_each(&plan), Some(3.0));
+        plan.groups[0].consumers.subscription = Some(load::Subscription {
+            name: "s".to_owned(),
+            shared: 1,
+            ..load::Subscription::default()
+        });
+        assert_eq!(deliveries_each(&plan), Some(1.0));
+    }
+
+    #[test]
+    fn what_was_sent_before_a_consumer_of_a_stream_began_or_expires_is_not_due() {
+        let mut late = plan(stream(), 1);
+        assert!(gets_all(&late.groups[0]));
+        late.groups[0].consumers.start_after = "2s".parse().expect("a length");
+        assert!(!gets_all(&late.groups[0]));
+        late.groups[0].consumers.amqp091.stream_offset = load::StreamOffset::First;
+        assert!(gets_all(&late.groups[0]));
+        // A queue keeps it, unless it expires.
+        late.groups[0].destinations = vec![Destination::queue("q")];
+        assert!(gets_all(&late.groups[0]));
+        late.groups[0].producers.properties.expiration = Some("50".to_owned());
+        assert!(!gets_all(&late.groups[0]));
+    }
+
+    #[test]
+    fn what_stood_in_a_queue_comes_once_and_of_a_stream_from_its_beginning() {
+        assert_eq!(deliveries_before(&plan(Destination::queue("q"), 3), "q"), 1);
+        assert_eq!(deliveries_before(&plan(Destination::queue("q"), 3), "p"), 0);
+        let mut plan = plan(stream(), 3);
+        assert_eq!(deliveries_before(&plan, "s"), 0);
+        plan.groups[0].consumers.amqp091.stream_offset = load::StreamOffset::First;
+        assert_eq!(deliveries_before(&plan, "s"), 3);
+    }
 
     /// A load ends with its messages where all of its producers do.
     #[test]

@@ -7,7 +7,7 @@ use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
 use super::lasting::per_second;
 use super::own_faults::{named, own_fault};
 use super::recording::{Recording, WholeSecond};
-use crate::judge::{LAG_NS, LAG_PART, stalls, trend};
+use crate::judge::{LAG_NS, LAG_PART, Planned, stalls, trend};
 use crate::usage::Usage;
 
 impl Recording<'_> {
@@ -19,7 +19,7 @@ impl Recording<'_> {
             return Facts {
                 seconds,
                 ended: Ended {
-                    interrupted: outcome.interrupted,
+                    interrupted: outcome.was_stopped(),
                     ..Ended::default()
                 },
                 ..Facts::default()
@@ -96,7 +96,7 @@ impl Recording<'_> {
         Ended {
             debug_build: cfg!(debug_assertions),
             broke_off: outcome.error.is_some(),
-            interrupted: outcome.interrupted,
+            interrupted: outcome.was_stopped(),
             insecure: self.context.insecure,
             own_cores: self
                 .combined_cores
@@ -118,7 +118,7 @@ impl Recording<'_> {
             unanswered: censored.map_or(0, |censored| censored.unanswered),
             unsent: censored.map_or(0, |censored| censored.unsent),
             ledger: outcome.ledger,
-            not_received: not_received(outcome, self.context.planned.deliveries_due),
+            not_received: not_received(outcome, &self.context.planned),
             drained_s: drained(outcome).as_secs_f64(),
             received_s: 0.0,
             completed_s: 0.0,
@@ -267,23 +267,24 @@ fn drained(outcome: &load::Outcome) -> Nanos {
 }
 
 /// Deliveries that did not come and that nothing else tells, and of how many messages where a ledger knows that; without
-/// one the fewest, by those that are `due` for each message. What the broker was asked to confirm is told as lost,
-/// outstanding, refused or not confirmed.
-fn not_received(outcome: &load::Outcome, due: Option<f64>) -> Option<(u64, Option<u64>)> {
+/// one the fewest, by those that are due for each message; what stood in queues before came first. What the broker was
+/// asked to confirm is told as lost, outstanding, refused or not confirmed.
+fn not_received(outcome: &load::Outcome, planned: &Planned) -> Option<(u64, Option<u64>)> {
     let totals = &outcome.totals;
     let missing = match &outcome.ledger {
         Some(ledger) => {
-            let confirms = totals.completed + totals.nacked + outcome.unconfirmed;
-            let missing = (confirms == 0).then_some(ledger.unconfirmed_missing);
-            (missing?, Some(ledger.sent))
+            // The ledger counts a message once for each of its receivers.
+            let receivers = ledger.sent.div_ceil(totals.sent.max(1));
+            let told = (totals.nacked + outcome.unconfirmed).saturating_mul(receivers);
+            let missing = ledger.unconfirmed_missing.saturating_sub(told);
+            (missing, Some(ledger.sent))
         }
         None => {
             let refused = totals.nacked + totals.returned + outcome.unconfirmed;
-            let expected = due? * totals.sent.saturating_sub(refused) as f64;
-            (
-                (expected.round() as u64).saturating_sub(totals.received),
-                None,
-            )
+            let sent = totals.sent.saturating_sub(refused);
+            let expected = (planned.deliveries_due? * sent as f64).round() as u64;
+            let received = totals.received.saturating_sub(planned.filled);
+            (expected.saturating_sub(received), None)
         }
     };
     Some(missing).filter(|it| it.0 > 0 && outcome.error.is_none())
@@ -360,23 +361,36 @@ mod tests {
         let mut outcome = load::Outcome::started(Time(5));
         outcome.totals.sent = 500;
         outcome.totals.received = 200;
+        let of = |deliveries_due, filled| Planned {
+            deliveries_due,
+            filled,
+            ..Planned::default()
+        };
+        let (unknown, twice) = (of(None, 0), of(Some(2.0), 0));
         // Without a ledger they are the fewest that can be, where that is known.
-        assert_eq!(not_received(&outcome, None), None);
-        assert_eq!(not_received(&outcome, Some(2.0)), Some((800, None)));
+        assert_eq!(not_received(&outcome, &unknown), None);
+        assert_eq!(not_received(&outcome, &twice), Some((800, None)));
+        // What stood in queues before is none of them.
+        let filled = not_received(&outcome, &of(Some(2.0), 1_000));
+        assert_eq!(filled, Some((1_000, None)));
         outcome.totals.returned = 400;
-        assert_eq!(not_received(&outcome, Some(2.0)), None);
+        assert_eq!(not_received(&outcome, &twice), None);
         outcome.ledger = Some(measure::ledger::LedgerSummary {
             sent: 500,
             unconfirmed_missing: 300,
             ..Default::default()
         });
-        assert_eq!(not_received(&outcome, None), Some((300, Some(500))));
-        // With confirms they are lost, outstanding, refused or not confirmed.
+        assert_eq!(not_received(&outcome, &unknown), Some((300, Some(500))));
+        // Another group's confirms say nothing of them; what was refused or not confirmed is told as that.
         outcome.totals.completed = 1;
-        assert_eq!(not_received(&outcome, None), None);
-        outcome.totals.completed = 0;
+        assert_eq!(not_received(&outcome, &unknown), Some((300, Some(500))));
+        (outcome.totals.nacked, outcome.unconfirmed) = (100, 50);
+        assert_eq!(not_received(&outcome, &unknown), Some((150, Some(500))));
+        outcome.unconfirmed = 200;
+        assert_eq!(not_received(&outcome, &unknown), None);
+        (outcome.totals.nacked, outcome.unconfirmed) = (0, 0);
         outcome.error = Some(load::Error::Limit(measure::Problem::new("", "", "")));
-        assert_eq!(not_received(&outcome, None), None);
+        assert_eq!(not_received(&outcome, &unknown), None);
     }
 
     #[test]

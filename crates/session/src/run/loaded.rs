@@ -9,7 +9,7 @@ use super::profiling::Profiling;
 use super::recording::RunContext;
 use super::scenarios::ScenarioContext;
 use super::{Start, Texts};
-use crate::judge::Planned;
+use crate::judge::{Planned, filled};
 use crate::usage::ProcUsage;
 use crate::{Error, Observer, calibration};
 use brokers::{Broker, Identity, Processes};
@@ -87,6 +87,7 @@ impl Loaded {
             insecure: self.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
             planned: Planned {
                 capacity: plan.and_then(|plan| calibration::kept()?.capacity(plan)),
+                filled: plan.map_or(0, |plan| filled(plan, experiment, &self.endpoint)),
                 ..Planned::of(&**first)
             },
             requirements: (experiment.require.iter())
