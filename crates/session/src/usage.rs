@@ -111,12 +111,16 @@ pub(crate) struct ProcUsage {
 pub(crate) struct NodeUse {
     /// Its memory is 0 while it is away.
     pub(crate) used: ProcessUse,
+    /// Between its first reading and its last.
+    pub(crate) watched: Nanos,
+    /// The part of that in which it was there.
     pub(crate) ran: Nanos,
 }
 
 impl NodeUse {
     /// It was read again at the end of this time, or is away since then.
     fn add(&mut self, now: Option<ProcessUse>, since: Nanos) {
+        self.watched += since;
         if self.used.threads > 0 && now.is_some() {
             self.ran += since;
         }
@@ -524,6 +528,11 @@ pub(crate) mod tests {
         let series = nodes.series(at(2_000));
         let cpu = series.iter().filter(|it| it.0.name == "CPU of nodes");
         assert_eq!(cpu.map(|it| it.1).collect::<Vec<_>>(), [0.1, 0.3]);
+        let was_away = |it: &NodeUse| it.ran < it.watched;
+        assert_eq!(
+            nodes.last.iter().map(was_away).collect::<Vec<_>>(),
+            [false, true]
+        );
         nodes.add(at(3_000), vec![used(300), None]);
         // It is there again, and runs for a second.
         nodes.add(at(4_000), vec![used(400), used(800)]);

@@ -1,18 +1,14 @@
 //! What each node of a cluster uses in the measured phase.
 
 use archive::NodeSummary;
-use measure::Clock;
 
 use super::recording::Recording;
-
-/// Seconds that a node has to be away for, so that it is told: readings take a part of that.
-const SHORTEST_ABSENCE: f64 = 0.1;
 
 impl Recording<'_> {
     /// Notes what each node has used when the measured phase begins. Its memory counts from here on: it may be killed
     /// before the first interval ends.
     pub(super) fn begin_nodes(&mut self) {
-        self.nodes_before = Some((Clock.now(), self.usage.nodes()));
+        self.nodes_before = Some(self.usage.nodes());
         self.node_peaks.clear();
         self.keep_peaks_of_nodes();
     }
@@ -20,19 +16,20 @@ impl Recording<'_> {
     /// What each node has used since the beginning of the measured phase.
     pub(super) fn sum_up_nodes(&mut self) {
         let now = self.usage.nodes();
-        let Some((since, before)) = self.nodes_before.take() else {
+        let Some(before) = self.nodes_before.take() else {
             return;
         };
-        let seconds = Clock.now().since(since).as_secs_f64();
         let peaks = self.node_peaks.iter().copied().chain(std::iter::repeat(0));
         let nodes = now.iter().zip(&before).zip(peaks).enumerate();
         let nodes = nodes.map(|(node, ((now, before), peak))| {
             let cpu = now.used.cpu.saturating_sub(before.used.cpu).as_secs_f64();
-            let ran = now.ran.saturating_sub(before.ran).as_secs_f64();
+            let watched = now.watched.saturating_sub(before.watched);
+            let ran = now.ran.saturating_sub(before.ran);
+            let (was_away, ran) = (ran < watched, ran.as_secs_f64());
             NodeSummary {
                 node: u32::try_from(node).unwrap_or(u32::MAX),
                 cpu_cores: if ran > 0.0 { cpu / ran } else { 0.0 },
-                ran_s: (seconds - ran > SHORTEST_ABSENCE).then_some(ran),
+                ran_s: was_away.then_some(ran),
                 rss_mb: peak.max(now.used.rss_bytes) as f64 / 1e6,
             }
         });

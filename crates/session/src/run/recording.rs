@@ -133,8 +133,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) connections: Option<archive::ConnectionTime>,
     /// What the broker's threads used in the measured phase.
     pub(crate) broker_threads: Option<ThreadUse>,
-    /// When the measured phase began, and what each node of a cluster had used by then.
-    pub(super) nodes_before: Option<(Time, Vec<NodeUse>)>,
+    /// What each node of a cluster had used when the measured phase began.
+    pub(super) nodes_before: Option<Vec<NodeUse>>,
     /// The largest memory of each node in the measured phase, bytes.
     pub(super) node_peaks: Vec<u64>,
     /// Shortest time that connecting took.
