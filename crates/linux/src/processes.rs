@@ -2,9 +2,11 @@
 //! numbers, who descends from whom, what a process is called.
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use rustix::time::{ClockId, clock_gettime};
@@ -178,12 +180,45 @@ pub fn newest() -> Option<u32> {
     line.split_ascii_whitespace().last()?.parse().ok()
 }
 
-/// The pipe that a descriptor of a process is an end of, by its number; `None` where it is something else, or may not be
-/// seen.
-pub fn pipe(pid: u32, descriptor: u32) -> Option<u64> {
-    let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
-    let number = link.to_str()?.strip_prefix("pipe:[")?;
-    number.strip_suffix(']')?.parse().ok()
+/// A pipe, with a name or without, by the device and the number of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PipeId {
+    /// Where its file is.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+}
+
+/// Descriptors of a process that are looked at for the pipes that it writes to.
+const LOOKED_AT: usize = 256;
+
+/// The pipe that a process reads as its standard input; `None` where that is something else, or may not be seen.
+pub fn pipe_read(pid: u32) -> Option<PipeId> {
+    pipe(&Path::new("/proc").join(format!("{pid}/fd/0")), Mode::RUSR)
+}
+
+/// The pipes that a process may write to, by any of its first descriptors.
+pub fn pipes_written(pid: u32) -> Vec<PipeId> {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    let descriptors = descriptors.take(LOOKED_AT).flatten();
+    descriptors
+        .filter_map(|it| pipe(&it.path(), Mode::WUSR))
+        .collect()
+}
+
+/// The pipe that a descriptor is an end of, where it permits this: the kernel shows that as the mode of its link.
+fn pipe(descriptor: &Path, permits: Mode) -> Option<PipeId> {
+    let link = fs::symlink_metadata(descriptor).ok()?;
+    if !Mode::from_raw_mode(link.mode()).contains(permits) {
+        return None;
+    }
+    let file = fs::metadata(descriptor).ok()?;
+    file.file_type().is_fifo().then(|| PipeId {
+        device: file.dev(),
+        inode: file.ino(),
+    })
 }
 
 /// The processes that descend from `root`, without itself.
@@ -418,6 +453,32 @@ mod tests {
         }));
         for child in [&mut meant, &mut wrapper] {
             child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn pipes_are_known_at_both_ends_with_a_name_and_without() {
+        let dir = tempfile::tempdir().unwrap();
+        let named = dir.path().join("pipe");
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &named, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let end = fs::File::options()
+            .read(true)
+            .write(true)
+            .open(&named)
+            .unwrap();
+        let me = std::process::id();
+        for input in [
+            std::process::Stdio::piped(),
+            end.try_clone().unwrap().into(),
+        ] {
+            let mut command = std::process::Command::new("sleep");
+            let mut child = command.arg("60").stdin(input).spawn().unwrap();
+            let read = pipe_read(child.id()).unwrap();
+            assert!(pipes_written(me).contains(&read));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(pipe_read(child.id()), None);
         }
     }
 

@@ -136,7 +136,9 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
         if parts[1] == "exit status 7" {
             let record = record(&common::only_run(dir.path()));
             let status = &record["summary"]["programs"][0]["status"];
-            assert_eq!(status, "exit status 7: the \u{1b}[31mdisk\u{7} is on fire");
+            assert_eq!(status, "exit status 7");
+            let printed = &record["problem"]["log"];
+            assert_eq!(printed, "the \u{1b}[31mdisk\u{7} is on fire");
         }
         // Nothing of it reaches the terminal as it is.
         assert!(!said.contains(['\u{1b}', '\u{7}']), "{ended:#?}");

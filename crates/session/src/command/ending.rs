@@ -2,12 +2,9 @@
 //! none before those that it gets its words from.
 
 use linux::{ProcessId, processes};
-use measure::{Nanos, Time};
 
 /// What hands its end on to the only program that it has started, and ends with that.
 const HANDS_ON: &str = "timeout";
-/// What reads from others has this long for the rest once they have ended, until it is asked, too.
-const READS_ON: Nanos = Nanos::SECOND;
 
 /// A process that runs.
 #[derive(Clone, Debug)]
@@ -16,9 +13,9 @@ pub(super) struct LoadProcess {
     parent: u32,
     command: String,
     /// The pipe that it reads.
-    reads: Option<u64>,
-    /// The pipes that it writes its output and its errors to.
-    writes: [Option<u64>; 2],
+    reads: Option<processes::PipeId>,
+    /// The pipes that it may write to.
+    writes: Vec<processes::PipeId>,
 }
 
 impl LoadProcess {
@@ -34,55 +31,64 @@ impl LoadProcess {
             id: stat.id(pid),
             parent: stat.parent,
             command: stat.command,
-            reads: processes::pipe(pid, 0),
-            writes: [1, 2].map(|descriptor| processes::pipe(pid, descriptor)),
+            reads: processes::pipe_read(pid),
+            writes: processes::pipes_written(pid),
         })
     }
 
     /// Whether it ends by itself once this other one has.
     fn ends_after(&self, other: &Self) -> bool {
-        let is_fed = self.reads.is_some() && other.writes.contains(&self.reads);
+        let is_fed = self.reads.is_some_and(|it| other.writes.contains(&it));
         let has_started = self.command == HANDS_ON && other.parent == self.id.pid;
         self.id != other.id && (is_fed || has_started)
     }
 }
 
-/// One that is to be asked.
+/// One that has not been asked.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     id: ProcessId,
-    /// It had to wait for others, …
+    /// It waits for others now.
+    waits: bool,
+    /// It had to, and has the rest of the time to end by itself.
     has_waited: bool,
-    /// … which have ended by then.
-    since: Option<Time>,
+}
+
+/// Those whose turn it is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) ask: Vec<ProcessId>,
+    pub(super) kill: Vec<ProcessId>,
 }
 
 /// The end of a load's processes.
 #[derive(Debug, Default)]
 pub(super) struct EndRequests {
     has_begun: bool,
+    is_last: bool,
     waiting: Vec<Waiting>,
     asked: Vec<ProcessId>,
 }
 
 impl EndRequests {
-    /// Whether one that should have ended by itself is to be asked by now.
-    pub(super) fn is_due(&self, now: Time) -> bool {
-        let due = |it: &Waiting| it.since.is_some_and(|since| now >= since + READS_ON);
-        self.waiting.iter().any(due)
+    /// Whether the last turn has begun.
+    pub(super) const fn is_last(&self) -> bool {
+        self.is_last
     }
 
-    /// Those of all that run which are to be asked now: at first those that were there, later also what others have left to
-    /// `adopter`. What somebody starts who has been asked is none of them: it may be his last words.
-    pub(super) fn turn(&mut self, all: &[LoadProcess], adopter: u32, now: Time) -> Vec<ProcessId> {
+    /// Those of all that run whose turn it is now: at first those that were there, later also what others have left to
+    /// `adopter`. What somebody starts who has been asked is none of them: it may be his last words. What reads from
+    /// others ends by itself after them. In the `last` turn who has not is asked, too, and those that others still read
+    /// from are killed, so that these get what is in their pipes.
+    pub(super) fn turn(&mut self, all: &[LoadProcess], adopter: u32, last: bool) -> Turn {
         for one in all {
             let is_known =
                 self.asked.contains(&one.id) || self.waiting.iter().any(|it| it.id == one.id);
             if !is_known && (!self.has_begun || one.parent == adopter) {
                 self.waiting.push(Waiting {
                     id: one.id,
+                    waits: false,
                     has_waited: false,
-                    since: None,
                 });
             }
         }
@@ -90,21 +96,36 @@ impl EndRequests {
         let find = |id: ProcessId| all.iter().find(|it| it.id == id);
         self.waiting.retain(|it| find(it.id).is_some());
         for one in &mut self.waiting {
-            let waits = find(one.id).is_some_and(|it| all.iter().any(|other| it.ends_after(other)));
-            one.has_waited |= waits;
-            one.since = one.since.or(Some(now)).filter(|_| !waits);
+            one.waits = find(one.id).is_some_and(|it| all.iter().any(|other| it.ends_after(other)));
+            one.has_waited |= one.waits;
         }
-        let is_ready = |it: &Waiting| {
-            it.since
-                .is_some_and(|since| !it.has_waited || now >= since + READS_ON)
-        };
+        // Those whose writers are killed have their time after it.
+        let begins_last = last && !self.is_last;
+        self.is_last |= last;
+        let is_ready = |it: &Waiting| !it.waits && (!it.has_waited || begins_last);
         let has_asked = self.asked.iter().any(|id| find(*id).is_some());
         // Where all wait for each other, or for one that nobody asks, none would end.
-        let is_stuck = !has_asked && self.waiting.iter().all(|it| it.since.is_none());
+        let is_stuck = !has_asked && self.waiting.iter().all(|it| it.waits);
         let ready = self.waiting.extract_if(.., |it| is_stuck || is_ready(it));
-        let ready: Vec<ProcessId> = ready.map(|it| it.id).collect();
-        self.asked.extend(&ready);
-        ready
+        let ask: Vec<ProcessId> = ready.map(|it| it.id).collect();
+        self.asked.extend(&ask);
+        let mut kill = match begins_last {
+            true => self.waited_for(all),
+            false => Vec::new(),
+        };
+        kill.retain(|id| !ask.contains(id));
+        Turn { ask, kill }
+    }
+
+    /// Those that others wait for who have not been asked, without such as wait themselves.
+    fn waited_for(&self, all: &[LoadProcess]) -> Vec<ProcessId> {
+        let is_waiting = |one: &LoadProcess| self.waiting.iter().any(|it| it.id == one.id);
+        let keeps_one = |one: &LoadProcess| {
+            let mut others = all.iter();
+            others.any(|other| is_waiting(other) && other.ends_after(one))
+        };
+        let found = all.iter().filter(|one| !is_waiting(one) && keeps_one(one));
+        found.map(|it| it.id).collect()
     }
 }
 
@@ -115,17 +136,25 @@ mod tests {
     /// Number, parent, command, the pipe that it reads and the one that it writes.
     type Row = (u32, u32, &'static str, Option<u64>, Option<u64>);
 
-    fn asked(ending: &mut EndRequests, all: &[Row], second: u64) -> Vec<u32> {
+    fn turn(ending: &mut EndRequests, all: &[Row], last: bool) -> (Vec<u32>, Vec<u32>) {
+        let pipe = |inode| processes::PipeId { device: 1, inode };
         let running = |&(pid, parent, command, reads, writes): &Row| LoadProcess {
             id: ProcessId::new(pid, 5),
             parent,
             command: command.to_owned(),
-            reads,
-            writes: [writes, None],
+            reads: reads.map(pipe),
+            writes: writes.map(pipe).into_iter().collect(),
         };
         let all: Vec<LoadProcess> = all.iter().map(running).collect();
-        let next = ending.turn(&all, 1, Time(second * 1_000_000_000));
-        next.into_iter().map(|id| id.pid).collect()
+        let Turn { ask, kill } = ending.turn(&all, 1, last);
+        let numbers = |ids: Vec<ProcessId>| ids.into_iter().map(|id| id.pid).collect();
+        (numbers(ask), numbers(kill))
+    }
+
+    fn asked(ending: &mut EndRequests, all: &[Row]) -> Vec<u32> {
+        let (ask, kill) = turn(ending, all, false);
+        assert_eq!(kill, [0; 0]);
+        ask
     }
 
     #[test]
@@ -134,18 +163,36 @@ mod tests {
         let (sh, load) = ((2, 1, "sh", None, None), (3, 2, "load", None, Some(7)));
         let sed = (4, 2, "sed", Some(7), Some(8));
         let tee = (5, 2, "tee", Some(8), None);
-        assert_eq!(asked(&mut ending, &[sh, load, sed, tee], 0), [2, 3]);
+        assert_eq!(asked(&mut ending, &[sh, load, sed, tee]), [2, 3]);
         // The shell has ended. What the load starts at its end is its own affair.
         let (orphan, last) = ((3, 1, "load", None, Some(7)), (6, 3, "curl", None, None));
-        assert_eq!(asked(&mut ending, &[orphan, last, sed, tee], 5), [0; 0]);
-        // The load has ended and left it; who reads from it has a second for the rest.
+        assert_eq!(asked(&mut ending, &[orphan, last, sed, tee]), [0; 0]);
+        // The load has ended and left it; who reads from it has the rest of the time.
         let last = (6, 1, "curl", None, None);
-        assert_eq!(asked(&mut ending, &[last, sed, tee], 6), [6]);
-        assert!(!ending.is_due(Time(6_999_999_999)) && ending.is_due(Time(7_000_000_000)));
-        assert_eq!(asked(&mut ending, &[sed, tee], 7), [4]);
-        assert_eq!(asked(&mut ending, &[tee], 8), [0; 0]);
-        assert_eq!(asked(&mut ending, &[tee], 9), [5]);
-        assert_eq!(asked(&mut ending, &[tee], 20), [0; 0]);
+        assert_eq!(asked(&mut ending, &[last, sed, tee]), [6]);
+        assert_eq!(asked(&mut ending, &[sed, tee]), [0; 0]);
+        let next = turn(&mut ending, &[sed, tee], true);
+        assert_eq!(next, (vec![4], vec![]), "it has not ended by itself");
+        assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_does_not_end_is_killed_before_what_reads_from_it() {
+        let mut ending = EndRequests::default();
+        let load = (3, 1, "load", None, Some(7));
+        let (sed, tee) = (
+            (4, 1, "sed", Some(7), Some(8)),
+            (5, 1, "tee", Some(8), None),
+        );
+        assert_eq!(asked(&mut ending, &[load, sed, tee]), [3]);
+        assert_eq!(asked(&mut ending, &[load, sed, tee]), [0; 0]);
+        assert!(!ending.is_last());
+        let next = turn(&mut ending, &[load, sed, tee], true);
+        assert_eq!(next, (vec![], vec![3]));
+        assert!(ending.is_last());
+        // These have what is left of the time.
+        assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![], vec![]));
+        assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
     }
 
     #[test]
@@ -153,9 +200,9 @@ mod tests {
         let mut ending = EndRequests::default();
         let timeout = (2, 1, "timeout", None, None);
         let load = (3, 2, "load", None, None);
-        assert_eq!(asked(&mut ending, &[timeout, load], 0), [3]);
-        assert_eq!(asked(&mut ending, &[timeout], 1), [0; 0]);
-        assert_eq!(asked(&mut ending, &[timeout], 2), [2]);
+        assert_eq!(asked(&mut ending, &[timeout, load]), [3]);
+        assert_eq!(asked(&mut ending, &[timeout]), [0; 0]);
+        assert_eq!(turn(&mut ending, &[timeout], true).0, [2]);
     }
 
     #[test]
@@ -163,6 +210,6 @@ mod tests {
         let mut ending = EndRequests::default();
         let one = (2, 1, "a", Some(7), Some(8));
         let other = (3, 1, "b", Some(8), Some(7));
-        assert_eq!(asked(&mut ending, &[one, other], 0), [2, 3]);
+        assert_eq!(asked(&mut ending, &[one, other]), [2, 3]);
     }
 }

@@ -23,6 +23,8 @@ const NAME: &str = "command";
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A program that is told to end has at least this long.
 const LEAST_DRAIN: Nanos = Nanos::from_millis(5_000);
+/// The last of that, in which what reads from others need not wait for them any more.
+const LAST_PART: Nanos = Nanos::SECOND;
 
 /// A program, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +71,13 @@ impl Program {
             log: format!("load-{load}.log"),
             secrets,
         }
+    }
+
+    /// Whether its words, or those of a script among them, name this other program.
+    fn names(&self, program: &str) -> bool {
+        let words = self.words.iter().flat_map(|it| it.split_whitespace());
+        let mut names = words.filter_map(|it| it.rsplit('/').next());
+        names.any(|it| it == program)
     }
 
     /// The same text without its secrets.
@@ -144,6 +153,9 @@ impl Scenario for CommandPlan {
         control: &Control,
         sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
+        // A machine that is busy starts them late: where they need not wait for others, the load begins when they run.
+        let started = together.is_alone().then(|| self.start(sink));
+        let started = started.transpose()?;
         together.ready();
         let mut phases = PhaseClock::new(self.phases, together, control);
         while phases.begin().is_none() || Clock.now() < phases.start {
@@ -152,13 +164,18 @@ impl Scenario for CommandPlan {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        let programs = self.start(sink)?;
+        let programs = match started {
+            Some(programs) => programs,
+            None => self.start(sink)?,
+        };
         sink.event(RunEvent::Started { at: phases.start });
         let running = Running {
             sink,
             slice: Slice::default(),
             phases,
             programs,
+            ended_early: false,
+            has_left: false,
             error: None,
         };
         Ok(running.run(self.phases.drain))
@@ -171,6 +188,10 @@ struct Running<'a> {
     slice: Slice,
     phases: PhaseClock<'a>,
     programs: Vec<Process>,
+    /// None of them ran when the measured phase began.
+    ended_early: bool,
+    /// What one had started still ran when it had ended.
+    has_left: bool,
     error: Option<Error>,
 }
 
@@ -198,6 +219,9 @@ impl Running<'_> {
             if is_draining && (self.programs.is_empty() || now >= until) {
                 return self.finish(until);
             }
+            if is_draining && now + LAST_PART >= until {
+                self.programs.iter_mut().for_each(Process::begin_last);
+            }
             let wait = self.phases.next_slice_end().since(now);
             thread::sleep(Duration::from(wait).min(POLL_INTERVAL));
         }
@@ -205,9 +229,14 @@ impl Running<'_> {
 
     /// Begins a slice, and the phase that begins with it.
     fn begin_slice(&mut self, phase: Phase, at: Time, begins_phase: bool) {
+        if begins_phase && at > self.phases.start && self.slice.phase == Phase::Warmup {
+            // Their guardians may tell later how they ended.
+            self.ended_early = !self.programs.iter().any(Process::runs);
+        }
         if begins_phase && phase == Phase::Drain {
-            if self.slice.phase == Phase::Warmup && self.are_over() && !self.has_failed() {
-                self.error.get_or_insert_with(nothing_measured);
+            if self.ended_early && !self.has_failed() {
+                let has_left = self.has_left || self.programs.iter().any(Process::has_left);
+                self.error = Some(nothing_measured(has_left));
             }
             self.programs.iter_mut().for_each(Process::terminate);
         }
@@ -260,6 +289,7 @@ impl Running<'_> {
 
     /// Hands on what became of a program; one that still runs is killed.
     fn ended(&mut self, process: Process) {
+        self.has_left |= process.has_left();
         let (end, failure) = process.end();
         if let Some(problem) = failure {
             self.error.get_or_insert(Error::Program(problem));
@@ -268,11 +298,21 @@ impl Running<'_> {
     }
 }
 
-fn nothing_measured() -> Error {
+fn nothing_measured(has_left: bool) -> Error {
+    let (why, help) = match has_left {
+        true => (
+            "what they had started still ran",
+            "end the script with `wait`, or take away the `&`",
+        ),
+        false => (
+            "in the warm-up",
+            "have them run for longer, or shorten phases.warmup",
+        ),
+    };
     Error::Program(Problem::new(
         "the load's programs ended before anything was measured",
-        "in the warm-up",
-        "have them run for longer, or shorten phases.warmup",
+        why,
+        help,
     ))
 }
 

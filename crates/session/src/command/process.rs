@@ -10,7 +10,7 @@ use std::{env, thread};
 
 use linux::ProcessId;
 use load::{Error, ProgramEnd};
-use measure::{Clock, Problem};
+use measure::Problem;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::Signal;
 
@@ -25,10 +25,13 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// What is in the pipe when a program has ended is read in this time.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Lines of the output that an error shows, and letters of each.
-const TOLD_LINES: usize = 5;
+const TOLD_LINES: usize = 2;
 const TOLD_LETTERS: usize = 200;
 /// What a guardian says of a program that ended in order.
 const SUCCESS: &str = "exit status 0";
+/// What ends a program after a time, and what is said of it then.
+const TIMEOUT: &str = "timeout";
+const TIMED_OUT: &str = "exit status 124";
 
 /// A program that runs. Dropping it ends all that it has started.
 #[derive(Debug)]
@@ -41,8 +44,14 @@ pub(super) struct Process {
     /// All that it has started, and itself, that ran when they were looked for.
     alive: Vec<ProcessId>,
     ending: EndRequests,
+    /// The time that all of it has is nearly over.
+    is_last: bool,
     /// How it ended; what it has started may run on.
     status: Option<String>,
+    /// Something that it has started ran when it had ended.
+    has_left: bool,
+    /// Something of it was killed, for what reads from that.
+    has_killed: bool,
     /// It was told to end, so that its exit code says nothing.
     told: bool,
     output: Arc<Mutex<Output>>,
@@ -81,7 +90,10 @@ impl Process {
             id: None,
             alive: Vec::new(),
             ending: EndRequests::default(),
+            is_last: false,
             status: None,
+            has_left: false,
+            has_killed: false,
             told: false,
             output,
             reader,
@@ -120,6 +132,16 @@ impl Process {
         self.status.is_some()
     }
 
+    /// Whether it runs itself, by what the kernel says: its guardian may tell of its end later.
+    pub(super) fn runs(&self) -> bool {
+        !self.is_over() && self.id.is_some_and(ProcessId::is_alive)
+    }
+
+    /// Whether what it had started still ran when it had ended by itself.
+    pub(super) const fn has_left(&self) -> bool {
+        self.has_left && !self.told
+    }
+
     /// Whether it and all that it has started have ended, in whatever group or session. What runs on after it is asked to
     /// end, too: a shell ends before what it has started.
     pub(super) fn has_ended(&mut self) -> bool {
@@ -133,6 +155,7 @@ impl Process {
                     Some("its guardian is gone".to_owned())
                 }
             };
+            self.has_left = self.is_over() && !self.running().is_empty();
         }
         if self.is_over() || self.told {
             self.ask_to_end();
@@ -153,47 +176,63 @@ impl Process {
         }
     }
 
+    /// The time that all of it has is nearly over: what reads from others has the rest for what is left in its pipes.
+    pub(super) fn begin_last(&mut self) {
+        self.is_last = true;
+    }
+
+    /// All that it has started and that runs, and itself.
+    fn running(&self) -> Vec<LoadProcess> {
+        let guardian = self.guardian.as_ref().map(Guardian::pid);
+        guardian.map(LoadProcess::below).unwrap_or_default()
+    }
+
     /// Asks those whose turn it is. It changes only with time, or where one of them has ended: to look for all takes
     /// milliseconds.
     fn ask_to_end(&mut self) {
         let Some(guardian) = self.guardian.as_ref().map(Guardian::pid) else {
             return;
         };
-        let now = Clock.now();
         let is_same = !self.alive.is_empty() && self.alive.iter().all(|id| id.is_alive());
-        if is_same && !self.ending.is_due(now) {
+        if is_same && self.is_last == self.ending.is_last() {
             return;
         }
         // It adopts what others have left.
-        let running = LoadProcess::below(guardian);
-        for id in self.ending.turn(&running, guardian, now) {
+        let running = self.running();
+        let turn = self.ending.turn(&running, guardian, self.is_last);
+        for id in turn.ask {
             id.signal(Signal::TERM);
+        }
+        for id in turn.kill {
+            self.has_killed |= id.signal(Signal::KILL);
         }
         self.alive = running.into_iter().map(|it| it.id).collect();
     }
 
     /// What became of it, and why it failed, where it did; all that is left of it is killed.
     pub(super) fn end(mut self) -> (ProgramEnd, Option<Problem>) {
-        let has_left = !self.has_ended() && self.is_over();
+        let stayed = (!self.has_ended() || self.has_killed) && self.is_over();
         self.told |= !self.is_over();
         let has_failed = self.has_failed();
+        let has_left = self.has_left() && !has_failed;
         let status = self.status.take();
         self.kill();
         let output = self.output();
         let told = if self.told { "told to end: " } else { "" };
-        let said = match has_failed {
-            true => format!(": {}", last_lines(&output)),
-            false => String::new(),
+        let timed_out = match status.as_deref() {
+            Some(TIMED_OUT) if self.program.names(TIMEOUT) => " (timeout ended it)",
+            _ => "",
         };
-        let left = match has_left {
-            true => "; what it had started did not end and was killed",
-            false => "",
+        let left = match (stayed, has_left) {
+            (true, _) => "; what it had started did not end and was killed",
+            (false, true) => "; what it had started still ran and was told to end",
+            (false, false) => "",
         };
         let status = status.map_or_else(
             || "killed: it did not end when it was told to".to_owned(),
-            |status| format!("{told}{status}{said}{left}"),
+            |status| format!("{told}{status}{timed_out}{left}"),
         );
-        let problem = has_failed.then(|| self.failure(&status));
+        let problem = has_failed.then(|| self.failure(&status, &output));
         let end = ProgramEnd {
             load: self.program.load,
             command: self.program.shown.clone(),
@@ -204,13 +243,15 @@ impl Process {
         (end, problem)
     }
 
-    fn failure(&self, status: &str) -> Problem {
+    fn failure(&self, status: &str, output: &str) -> Problem {
         let name = self.program.words.first().map_or("", String::as_str);
         let help = format!(
             "see what it printed ({} in the run folder), and try its command line by itself",
             self.program.log
         );
-        Problem::new(format!("the load's program {name} failed"), status, help)
+        let mut problem = Problem::new(format!("the load's program {name} failed"), status, help);
+        problem.log = web::redact::urls(&last_lines(output));
+        problem
     }
 
     /// Kills all that is left of it, and removes its directory.
@@ -236,7 +277,7 @@ impl Drop for Process {
     }
 }
 
-/// The last of what was printed, in a line.
+/// The last lines that were printed.
 fn last_lines(output: &str) -> String {
     let lines = output.lines().rev().filter(|line| !line.trim().is_empty());
     let shortened = |line: &str| line.chars().take(TOLD_LETTERS).collect::<String>();
@@ -244,7 +285,7 @@ fn last_lines(output: &str) -> String {
     lines.reverse();
     match lines.is_empty() {
         true => "it printed nothing".to_owned(),
-        false => lines.join(" | "),
+        false => lines.join("\n"),
     }
 }
 
@@ -299,6 +340,12 @@ fn find(name: &str, path: &OsStr) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_shows_the_last_two_lines() {
+        assert_eq!(last_lines("one\ntwo\n\n three\n \n"), "two\n three");
+        assert_eq!(last_lines(" \n"), "it printed nothing");
+    }
 
     #[test]
     fn programs_of_the_folder_come_first() {
