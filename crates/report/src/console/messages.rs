@@ -162,6 +162,8 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         let was_watched = fault.count.is_none() || moments.iter().any(Option::is_some);
         let is_alone = summary.nodes.is_empty();
         let watched = fault.watched || is_alone && was_watched;
+        // Whose messages were not seen, of those nothing can be said.
+        let watched = watched && summary.programs.is_empty();
         let mut parts = Vec::new();
         if let Some(reason) = &fault.failed {
             parts.push(format!("failed: {}", sanitise(reason)));
@@ -358,6 +360,10 @@ mod tests {
         summary.nodes.clear();
         let alone = format!("{back}, no confirm since, backlog gone not seen");
         assert_eq!(said(&summary), alone);
+        // Of programs that load the broker nobody sees a message.
+        summary.programs.push(archive::ProgramSummary::default());
+        assert_eq!(said(&summary), back);
+        summary.programs.clear();
         let cycles = archive::ScenarioSummary {
             unit: "cycles".into(),
             ..archive::ScenarioSummary::default()

@@ -305,7 +305,7 @@ fn limits(verdict: &Verdict, stalls: &[Stall], phases: &[PhaseSpan]) -> String {
     let away = away_s(stalls, phases);
     let outage = format!("no connection for {} s", seconds_digits(away));
     match limited_by(verdict) {
-        limited if away < LEAST_OUTAGE * measured_s(phases) => limited.to_owned(),
+        limited if away <= LEAST_OUTAGE * measured_s(phases) => limited.to_owned(),
         "" => outage,
         limited => format!("{outage}; {limited}"),
     }
