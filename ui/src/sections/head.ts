@@ -90,6 +90,7 @@ export function headline(run: RunView): HTMLElement {
     ),
     run.error ? h('p', { class: 'failure' }, h('b', {}, 'The run failed:'), ` ${why}`) : null,
     run.error?.help ? h('p', { class: 'failure help' }, run.error.help) : null,
+    run.error?.log ? h('pre', { class: 'failure log' }, run.error.log) : null,
   );
 }
 
