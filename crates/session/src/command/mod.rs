@@ -321,6 +321,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_program_is_named_by_a_word_or_in_a_script() {
+        let endpoint: Endpoint = "amqp://h:1".parse().unwrap();
+        let names = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&it| it.to_owned()).collect();
+            Program::new(&words, &endpoint, 0).names("timeout")
+        };
+        assert!(names(&["/usr/bin/timeout", "3", "load"]));
+        assert!(names(&["sh", "-c", "timeout 3 load"]));
+        assert!(!names(&["load", "--timeout", "3"]));
+    }
+
+    #[test]
+    fn what_a_script_left_running_is_why_nothing_was_measured() {
+        let said = |has_left| nothing_measured(has_left).problem().sentence();
+        assert!(said(true).contains("still ran; end the script with `wait`"));
+        assert!(said(false).contains("in the warm-up"));
+    }
+
+    #[test]
     fn the_brokers_address_is_filled_in_and_no_password_is_kept() {
         let endpoint: Endpoint = "amqp://me:s%3Ccret@h:1/v".parse().unwrap();
         let url = "amqp://me:s%3Ccret@h:1/v";
