@@ -215,12 +215,12 @@ mod tests {
     #[test]
     fn messages_are_counted_where_every_producer_has_an_end() {
         let group = |producers: usize, message_count| {
-            let mut group = load::Group::new(load::Endpoint::new("localhost", 0), Vec::new());
+            let mut group = Group::new(load::Endpoint::new("localhost", 0), Vec::new());
             group.producers.total = Some(producers);
             group.producers.message_count = message_count;
             group
         };
-        let of = |groups: Vec<load::Group>| {
+        let of = |groups: Vec<Group>| {
             let plan = Plan {
                 groups,
                 ..Plan::default()
