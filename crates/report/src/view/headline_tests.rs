@@ -244,11 +244,11 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
         limited_by: LimitedBy::Schedule,
         ..Verdict::default()
     };
-    let stall = |at_s, for_s, away| archive::Stall {
+    let stall = |at_s, for_s, away| Stall {
         at_s,
         for_s,
         away,
-        ..archive::Stall::default()
+        ..Stall::default()
     };
     let mut summary = summary();
     summary.requested = requested();
