@@ -197,7 +197,10 @@ fn a_trial_keeps_what_puts_its_numbers_in_doubt() {
             .warnings
             .push(crate::example_warnings::example(code, tier));
     }
-    let kept: Vec<_> = cautions(&summary, is_of_limit).iter().map(Warning::code).collect();
+    let kept: Vec<_> = cautions(&summary, is_of_limit)
+        .iter()
+        .map(Warning::code)
+        .collect();
     assert_eq!(kept, [WarningCode::TooFewCores]);
 }
 
