@@ -189,8 +189,9 @@ fn what_a_shell_has_started_says_its_last_words() {
     let stubborn = "(trap '' TERM; exec sleep 600) & echo $! > child; true";
     let abandons =
         "(true &); (true &); sleep 0.5; grep -l ') Z '$PPID' ' /proc/[0-9]*/stat > zombies; true";
-    // In a group or a session of its own, or before what passes its words on.
-    let says = "#!/bin/sh\ntrap 'sleep 0.3; echo last; exit' TERM\necho first\nwhile :; do sleep 0.02; done\n";
+    // In a group or a session of its own, or before what passes its words on. A shell names a child that is ended, if it
+    // is not behind it.
+    let says = "#!/bin/sh\ntrap 'sleep 0.3; echo last; exit' TERM\necho first\nsleep 600 >/dev/null &\nwait\n";
     let file = dir.join("says");
     fs::write(&file, says).expect("write");
     fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("permissions");
