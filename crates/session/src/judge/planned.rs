@@ -161,6 +161,7 @@ mod tests {
     fn plan(destination: Destination, consumers: usize) -> Plan {
         let endpoint = load::Endpoint::new("localhost", 0);
         let mut group = Group::new(endpoint, vec![destination]);
+        group.producers.total = Some(1);
         group.consumers.total = Some(consumers);
         Plan {
             groups: vec![group],
