@@ -18,8 +18,8 @@ pub(super) enum NoAnswer {
     Failed(String),
 }
 
-/// What a question has for an answer. A thread of its own asks: where it takes too long, or is not waited for any more,
-/// it is left alone, and ends with the time-out of whatever it waits for.
+/// Asks on a thread of its own, which is left alone when it takes too long or nobody waits for it any more; it ends
+/// with its own time-out.
 pub(super) fn wait_for<T: Send + 'static>(
     timeout: Duration,
     cancelled: &dyn Fn() -> bool,

@@ -1,4 +1,4 @@
-//! What a run needs of a broker, whichever it is.
+//! A broker as runs see it, of any kind.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use web::management::ManagementOptions;
 /// A broker under load. A run borrows it, so that it may serve several, one after the other. Dropping it
 /// ends what was started for it.
 pub trait Broker: std::fmt::Debug + Send {
-    /// What it is, as far as that is known before the first connection.
+    /// Its identity, as far as that is known before the first connection.
     fn identity(&self) -> &Identity;
 
     /// Where clients connect, with TLS and login.
@@ -29,8 +29,8 @@ pub trait Broker: std::fmt::Debug + Send {
         None
     }
 
-    /// The servers of its own pages of metrics, such as `http://127.0.0.1:15692`, one of each node, where it was started with
-    /// them.
+    /// The servers of its own pages of metrics, such as `http://127.0.0.1:15692`, one of each node, where it was
+    /// started with them.
     fn metrics_servers(&self) -> &[String] {
         &[]
     }
@@ -51,8 +51,8 @@ pub trait Broker: std::fmt::Debug + Send {
         Ok(self.erlang()?.into_iter().collect())
     }
 
-    /// The directory of each of its nodes, where others who look into them leave word; empty where bellows did not start
-    /// it.
+    /// The directory of each of its nodes, where others who look into them leave word; empty where bellows did not
+    /// start it.
     fn directories(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -71,12 +71,14 @@ pub trait Broker: std::fmt::Debug + Send {
         self.inject(fault)
     }
 
-    /// The process of which all descend that start a killed node again; `None` where nobody does, or the node is still there.
+    /// The process of which all descend that start a killed node again; `None` where nobody does, or the node is still
+    /// there.
     fn starter(&self, _node: usize) -> Option<u32> {
         None
     }
 
-    /// Where each node of a cluster takes clients, in the order of the nodes; empty where it is none that bellows started.
+    /// Where each node of a cluster takes clients, in the order of the nodes; empty where it is none that bellows
+    /// started.
     fn nodes(&self) -> Vec<Endpoint> {
         Vec::new()
     }
@@ -86,7 +88,7 @@ pub trait Broker: std::fmt::Debug + Send {
         Vec::new()
     }
 
-    /// What it did of the faults that it plays by itself; `None` where it plays none.
+    /// The outcome of faults that it plays by itself; `None` where it plays none.
     ///
     /// # Errors
     /// Where it does not answer.
@@ -108,8 +110,8 @@ pub trait Broker: std::fmt::Debug + Send {
         Ok(Topology::default())
     }
 
-    /// What the Erlang processes of a node do, by its number (0 where there is one), those that have worked most; empty where
-    /// it has none, is away, or cannot be asked. Not for a measured phase, either.
+    /// The busiest Erlang processes of a node, by its number (0 where there is one); empty where it has none, is away,
+    /// or cannot be asked. Not for a measured phase, either.
     ///
     /// # Errors
     /// Where it does not answer, or was not waited for.
@@ -121,12 +123,12 @@ pub trait Broker: std::fmt::Debug + Send {
         Ok(Vec::new())
     }
 
-    /// What each of its nodes logs from now on; empty where that is not ours to read.
+    /// Follows the log of each of its nodes from now on; empty where that is not ours to read.
     fn follow_logs(&self) -> Vec<LogFollower> {
         Vec::new()
     }
 
-    /// What the copy of prepared data cost that it began with; `None` where it began without one.
+    /// The cost of copying prepared data at its start; `None` where it began without any.
     fn copied(&self) -> Option<String> {
         None
     }
@@ -156,7 +158,7 @@ pub trait Broker: std::fmt::Debug + Send {
     fn stop(self: Box<Self>) -> Result<(), BrokerError>;
 }
 
-/// What a broker is. An attached one says it when it is connected.
+/// Product, version and runtime of a broker; an attached one tells them when it is connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// `rabbitmq`; empty where it is not known yet.
@@ -165,7 +167,7 @@ pub struct Identity {
     pub product: &'static str,
     /// Its version, such as `3.10.8`.
     pub version: Option<String>,
-    /// What it runs on: `Erlang/OTP 25`.
+    /// Its runtime: `Erlang/OTP 25`.
     pub runtime: Option<String>,
 }
 
@@ -194,7 +196,8 @@ impl Identity {
 pub struct Processes {
     /// The broker's process, with its descendants; where it runs here and could be found.
     pub main: Option<u32>,
-    /// The processes of further brokers or nodes that are loaded, as found by their ports; `None` for one that is not found.
+    /// The processes of further brokers or nodes that are loaded, as found by their ports; `None` for one that is not
+    /// found.
     pub further: Vec<Option<u32>>,
     /// Whether the broker runs on the machine of its clients.
     pub on_this_machine: bool,
@@ -203,7 +206,8 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Where the broker's process listens, if it was found by that alone: there it is found again once it returns as another one.
+    /// Where the broker's process listens, if it was found by that alone: there it is found again once it returns as
+    /// another one.
     #[must_use]
     pub fn returns_at(&self, endpoint: &Endpoint) -> Vec<SocketAddr> {
         let Listener { found, given } = self.listener;

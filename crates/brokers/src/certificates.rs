@@ -106,7 +106,7 @@ impl Certificates {
         self.directory.join(name)
     }
 
-    /// What a client needs.
+    /// The clients' side of TLS.
     pub(super) fn for_clients(&self) -> ClientTls {
         ClientTls {
             ca: Some(self.file("ca.pem")),

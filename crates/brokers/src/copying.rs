@@ -1,5 +1,5 @@
-//! A copy of a folder of data: shared blocks where the file system can share them, else a plain copy in which holes stay
-//! holes.
+//! A copy of a folder of data: shared blocks where the file system can share them, else a plain copy in which holes
+//! stay holes.
 
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -18,7 +18,7 @@ const PIECE: usize = 1 << 20;
 /// The unit that file systems count blocks in.
 const BLOCK: u64 = 512;
 
-/// What a copy cost.
+/// Size and duration of a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Copied {
     /// Regular files.
@@ -47,7 +47,7 @@ impl Copied {
     }
 }
 
-/// What a folder holds.
+/// Size of a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FolderSize {
     /// Regular files.
@@ -92,7 +92,8 @@ pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError>
 /// Copies a folder to one that is not there yet. `reserve` bytes are to stay free where blocks are not shared.
 ///
 /// # Errors
-/// [`BrokerError::NoSpace`] before anything is copied, [`BrokerError::Cancelled`], or what the operating system refused.
+/// [`BrokerError::NoSpace`] before anything is copied, [`BrokerError::Cancelled`], or what the operating system
+/// refused.
 pub(crate) fn copy_folder(
     from: &Path,
     to: &Path,

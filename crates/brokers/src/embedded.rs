@@ -1,5 +1,4 @@
-//! The embedded broker: `bellows broker` as a child process, so that it can be profiled apart from the
-//! load.
+//! The embedded broker: `bellows broker` as a child process, so that it can be profiled apart from the load.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;

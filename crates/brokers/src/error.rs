@@ -1,4 +1,4 @@
-//! What can go wrong with a broker, each with its remedy.
+//! Failures of brokers, each with its remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub enum BrokerError {
     Guard(guardian::GuardianError),
     /// The broker did not answer a question about itself.
     Control {
-        /// What it was asked for.
+        /// Its object, as a noun.
         asked_for: &'static str,
         /// Why there is no answer.
         reason: String,
@@ -181,7 +181,7 @@ impl BrokerError {
         }
     }
 
-    /// What `action` on `path` ended with.
+    /// A failure of `action` on `path`.
     pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,

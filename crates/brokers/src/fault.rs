@@ -1,9 +1,9 @@
-//! What is done to a broker while the load runs.
+//! Faults of a broker under load.
 
 use measure::Time;
 use serde::{Deserialize, Serialize};
 
-/// What is done to a broker while the load runs.
+/// A fault of a broker under load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The measured phase begins: faults that the broker plays by itself count from this moment.
@@ -22,7 +22,7 @@ pub enum Fault {
     Join,
 }
 
-/// What the embedded broker has done of its faults, in its own words: one line of JSON.
+/// Outcomes of the embedded broker's own faults, which it reports as one line of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayedFaults {
     /// One per fault, in the order of the script.
@@ -33,7 +33,7 @@ pub struct PlayedFaults {
     pub redelivered: u64,
 }
 
-/// What one fault did.
+/// Outcome of one fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayedFault {
     /// As the script writes it.

@@ -37,12 +37,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lines of the log that an error shows.
 const TOLD_LINES: usize = 25;
 
-/// What is told while a broker starts.
+/// Progress of a broker's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// This is being done from now on.
     Step(&'a str),
-    /// The same is still waited for, for this long; told every second.
+    /// The step still takes its time, this long by now; told every second.
     Waiting(&'a str, Duration),
     /// The broker logged this line.
     Logged(&'a str),
@@ -50,7 +50,7 @@ pub enum Progress<'a> {
     Ready(&'a str),
 }
 
-/// What bellows knows and hears while it waits for a broker.
+/// Callbacks while a broker starts.
 pub struct Waiting<'a> {
     /// Told what is being done.
     pub progress: &'a mut dyn FnMut(Progress<'_>),
@@ -102,7 +102,7 @@ pub struct Launch {
     pub arguments: Vec<OsString>,
     /// Its whole environment: nothing else comes through.
     pub environment: Vec<(OsString, OsString)>,
-    /// What the broker's process is called, where the program may start it as a child; else empty.
+    /// The name of the broker's process, where the program may start it as a child; else empty.
     pub process_name: &'static str,
     /// Every port on which it must take clients before it is ready.
     pub probes: Vec<Probe>,
@@ -294,7 +294,8 @@ impl Managed {
         self.process.is_some_and(ProcessId::is_alive)
     }
 
-    /// The process below which a broker that was killed starts again; `None` until it has ended and nobody counts its time any more.
+    /// The process below which a broker that was killed starts again; `None` until it has ended and nobody counts its
+    /// time any more.
     #[must_use]
     pub fn starter(&self) -> Option<u32> {
         let guardian = self.guardian.as_ref().map(Guardian::pid);

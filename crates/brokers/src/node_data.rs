@@ -11,7 +11,7 @@ use super::BrokerError;
 pub struct NodeData {
     /// The Erlang name of the node, which every node on a copy has.
     pub node: String,
-    /// What the node begins with a copy of; `None`: it begins empty, and its data is kept when it has ended.
+    /// The data that the node begins with a copy of; `None`: it begins empty, and its data is kept when it has ended.
     pub original: Option<PathBuf>,
     /// The folder in which the directory of a node is made whose data is kept, so that it can be moved at once.
     pub parent: Option<PathBuf>,

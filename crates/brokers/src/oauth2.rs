@@ -189,7 +189,8 @@ impl Client {
         })
     }
 
-    /// Sends the client's secret in the form; an endpoint that takes none there, as the standard allows, gets it in the header.
+    /// Sends the client's secret in the form; an endpoint that takes none there, as the standard allows, gets it in the
+    /// header.
     fn ask(&self) -> Result<Granted, BrokerError> {
         let by_header = self.by_header.load(Relaxed);
         let first = self.request(by_header);

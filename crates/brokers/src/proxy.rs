@@ -28,8 +28,7 @@ impl Listener {
     }
 }
 
-/// Whether a process is called like one of a broker that bellows knows, so that it does not only pass
-/// connections on.
+/// Whether a process is called like one of a broker that bellows knows, so that it does not only pass connections on.
 #[must_use]
 pub fn is_broker(pid: u32) -> bool {
     processes::stat(pid).is_some_and(|stat| {

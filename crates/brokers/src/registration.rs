@@ -18,7 +18,7 @@ pub struct Registration {
     pub folders: &'static [&'static str],
     /// How it is installed; empty where bellows cannot start it.
     pub install: &'static str,
-    /// What its processes are called (`/proc/PID/stat` keeps 15 bytes).
+    /// Names of its processes (`/proc/PID/stat` keeps 15 bytes).
     pub processes: &'static [&'static str],
     /// The first argument of its processes; empty where they may have any.
     pub(super) subcommand: &'static str,
@@ -45,7 +45,7 @@ impl Registration {
         names_functions: None,
     };
 
-    /// What the process of a broker is called, where this is one.
+    /// The name of the broker's process, where this is one.
     #[must_use]
     pub fn recognises(&self, command: &str, arguments: &[String]) -> Option<&'static str> {
         let first = arguments.get(1).map_or("", String::as_str);
@@ -67,10 +67,10 @@ type NamesFunctions = fn(u32, &[String]) -> Result<String, &'static str>;
 /// Starts a broker, or finds it.
 pub(super) type StartBroker = fn(Request<'_>) -> Result<Box<dyn Broker>, BrokerError>;
 
-/// What a broker is started with.
+/// Arguments of a start.
 pub(super) struct Request<'a> {
     pub(super) experiment: &'a Experiment,
-    /// What it begins with or is to leave, where its data outlives it.
+    /// Data that outlives it: to begin with, or to leave.
     pub(super) data: Option<&'a NodeData>,
     /// The `bellows` executable, for the guardian and the embedded broker.
     pub(super) bellows_exe: &'a Path,

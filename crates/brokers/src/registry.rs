@@ -1,5 +1,4 @@
-//! Every broker that bellows knows, a line each in [`BROKERS`]: how it is started, and how it is found on a
-//! machine.
+//! Every broker that bellows knows, a line each in [`BROKERS`]: how it is started, and how it is found on a machine.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +49,7 @@ pub fn start(
     start_with(experiment, None, bellows_exe, control, progress)
 }
 
-/// The same with data that outlives the broker: what it begins with, or is to leave.
+/// As [`start`], with data that outlives the broker: to begin with, or to leave.
 ///
 /// # Errors
 /// Those of [`start`].

@@ -27,7 +27,7 @@ pub(super) struct ArtemisInstallation {
     pub(super) version: String,
     /// The program that starts a JVM.
     pub(super) java: PathBuf,
-    /// What it runs on: `Java 17.0.15`.
+    /// The runtime: `Java 17.0.15`.
     pub(super) runtime: String,
 }
 

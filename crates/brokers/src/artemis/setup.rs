@@ -15,7 +15,7 @@ use super::install::{ArtemisInstallation, PRODUCT};
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 /// Two journal files, ten that it keeps in store, and room for messages, bytes.
 pub(super) const NEEDED_SPACE: u64 = 256_000_000;
-/// What the JVM is started with: the release's own settings, and frame pointers for profiles.
+/// Options of the JVM: the release's own, and frame pointers for profiles.
 const JVM: [&str; 7] = [
     "-XX:+PreserveFramePointer",
     "-XX:+UseG1GC",

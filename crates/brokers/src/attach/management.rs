@@ -79,7 +79,7 @@ impl ManagementLogin {
     }
 }
 
-/// What a variable of the environment holds, if anything.
+/// A variable of the environment, if it is set.
 fn set(variable: &str) -> Option<Hidden> {
     let set = std::env::var(variable).ok();
     set.filter(|it| !it.is_empty()).map(Hidden::new)

@@ -32,7 +32,7 @@ pub struct Guardian {
     heard: Vec<u8>,
 }
 
-/// What a guardian says.
+/// A message from a guardian.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message {
     /// The broker's process was started.

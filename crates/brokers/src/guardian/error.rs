@@ -1,4 +1,4 @@
-//! What can go wrong between bellows and a guardian.
+//! Failures between bellows and a guardian.
 
 use std::path::PathBuf;
 use std::{fmt, io};
@@ -15,7 +15,7 @@ pub enum GuardianError {
     Unusable(Problem),
     /// The operating system refused something.
     Io {
-        /// What was tried, as a verb: `create`, `write`.
+        /// The attempt, as a verb: `create`, `write`.
         action: &'static str,
         /// On what.
         path: PathBuf,

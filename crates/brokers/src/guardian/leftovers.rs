@@ -1,4 +1,4 @@
-//! What a guarded broker leaves behind unless somebody removes it, and who removes it when.
+//! Leftovers of a guarded broker, and who removes them when.
 //!
 //! Each broker has a state file, `/tmp/bellows-UID/NAME.json`, from before its directory exists until
 //! after everything else of it is gone. The place is fixed: a leftover must be found also by a
@@ -78,7 +78,7 @@ impl Leftovers {
         })
     }
 
-    /// What is written down by now, which the guardian keeps up to date.
+    /// The state file's present content, which the guardian keeps up to date.
     pub(crate) fn latest(&self) -> Self {
         Self::read(&self.state_file()).unwrap_or_else(|_| self.clone())
     }
@@ -170,7 +170,7 @@ pub fn guarded_directory(name: &str) -> Option<PathBuf> {
     named.next().map(|it| it.directory)
 }
 
-/// What is written down in all state directories in `parent`.
+/// The content of every state file below `parent`.
 fn all_in(parent: &Path) -> Vec<Leftovers> {
     let directories = own_state_directories(parent);
     let entries = directories.iter().flat_map(fs::read_dir).flatten();
@@ -204,7 +204,7 @@ fn clean(parent: &Path) -> Vec<String> {
 /// Where the state directories are.
 const STATES: &str = "/tmp";
 
-/// What the names of this user's state directories begin with, and are unless somebody took it.
+/// The usual name of this user's state directory, and the prefix of all others.
 fn usual_name() -> String {
     format!("bellows-{}", getuid().as_raw())
 }
@@ -222,8 +222,7 @@ fn state_directory(parent: &Path) -> Result<PathBuf, GuardianError> {
     }
 }
 
-/// All state directories of this user in `parent`. Somebody else's of such a name is none of our
-/// business.
+/// All state directories of this user in `parent`. Somebody else's of such a name is none of our business.
 fn own_state_directories(parent: &Path) -> Vec<PathBuf> {
     let usual = usual_name();
     let is_named = |name: &str| {

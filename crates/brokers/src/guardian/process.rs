@@ -39,8 +39,8 @@ pub(super) const AGAIN: u8 = b'r';
 /// Sockets and files that a broker under load needs at least; Debian's service sets the same.
 const OPEN_FILES: u64 = 65_536;
 
-/// What the guardian starts. It is handed over in a file that only the user can read, because an
-/// environment may hold secrets and an argument list is public.
+/// The process to start. A file that only the user can read hands it over, since an environment may hold secrets and an
+/// argument list is public.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Command {
     /// The file of the program.
@@ -99,8 +99,7 @@ fn run(command: &Path) -> Result<(), GuardianError> {
     outcome
 }
 
-/// Starts the broker in a process group of its own. A start script that becomes the broker by `exec`
-/// hands it its pid.
+/// Starts the broker in a process group of its own. A start script that becomes the broker by `exec` hands it its pid.
 fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, GuardianError> {
     let log = File::options()
         .create(true)
@@ -141,9 +140,8 @@ fn note_end(leftovers: &mut Leftovers) {
     }
 }
 
-/// Waits until bellows lets go or a signal asks to end. Tells when the broker ends by itself, and
-/// then goes on waiting: its log is still of use, and it may be started once more. Collects all that has ended, of what
-/// was abandoned, too.
+/// Waits until bellows lets go or a signal asks to end. Tells when the broker ends by itself, and then goes on waiting:
+/// its log is still of use, and it may be started once more. Collects all that has ended, of what was abandoned, too.
 fn watch(
     mut broker: Pid,
     command: &Command,
@@ -178,7 +176,7 @@ fn told_status(status: WaitStatus) -> String {
     }
 }
 
-/// What woke the guardian.
+/// A reason why the guardian woke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     /// It is time to end.

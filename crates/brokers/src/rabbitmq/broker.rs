@@ -163,8 +163,8 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     }))
 }
 
-/// The RabbitMQ that would be started, with its Erlang and the modules that are replaced: what is prepared by it is prepared
-/// by no other.
+/// The RabbitMQ that would be started, with its Erlang and the modules that are replaced: what is prepared by it is
+/// prepared by no other.
 ///
 /// # Errors
 /// It is not there, or what replaces its modules is none of that.
@@ -227,7 +227,7 @@ fn first(cluster: &Cluster) -> Result<&RabbitMq, BrokerError> {
 }
 
 impl StartedNodes {
-    /// What the first node says that runs; that of a node that is away would be waited for in vain.
+    /// Asks the first node that runs; one that is away would be waited for in vain.
     fn ask<T>(
         &self,
         question: impl Fn(&RabbitMq) -> Result<T, BrokerError>,
@@ -374,8 +374,8 @@ impl Broker for StartedNodes {
     }
 }
 
-/// Enables a plugin that serves HTTP on a free port of the loopback interface, or on the one that the settings name below
-/// `key`; where that is.
+/// Enables a plugin that serves HTTP on a free port of the loopback interface, or on the one that the settings name
+/// below `key`; where that is.
 fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, BrokerError> {
     add_plugin(config, plugin);
     let [free] = free_ports()?;
@@ -478,8 +478,8 @@ fn flatten(
     }
 }
 
-/// What makes names of Erlang functions known: the flag that has the JIT tell them, as `+JPperf true`, or the node's
-/// memory. The emulator shows its own flags with `-` in place of `+`.
+/// Finds a source of names for Erlang functions: the JIT's flag, as `+JPperf true`, or the node's memory. The emulator
+/// shows its own flags with `-` in place of `+`.
 fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static str> {
     // The last of several counts.
     let mut pairs = arguments.windows(2).rev();

@@ -13,7 +13,7 @@ use super::super::BrokerError;
 use super::super::answer::wait_for;
 use super::patch::letters;
 
-/// What only the sources have.
+/// A file that only the sources have.
 const MARK: &str = "rabbitmq-components.mk";
 /// The folder of applications.
 const APPLICATIONS: &str = "deps";
@@ -78,8 +78,8 @@ impl Checkout {
         )
     }
 
-    /// What tells it from others, in words: its commit, whether files were changed since, and letters that tell its modules
-    /// from those of another compilation.
+    /// Its identity in words: commit, whether files were changed since, and letters that tell its modules from those of
+    /// another compilation.
     pub(super) fn told(&self, module_directories: &[PathBuf]) -> String {
         let commit = match self.commit() {
             Ok(Some(commit)) => format!("at {commit}"),
@@ -141,8 +141,8 @@ impl Checkout {
         }
     }
 
-    /// Gives a node its scripts, as they stand beside the applications in an installation: they look for these there, and
-    /// among the sources they would find what `make dist` left.
+    /// Gives a node its scripts, as they stand beside the applications in an installation: they look for these there,
+    /// and among the sources they would find what `make dist` left.
     pub(super) fn furnish(&self, node: &Path) -> Result<PathBuf, BrokerError> {
         let own = node.join(OWN_SCRIPTS);
         fs::create_dir(&own).map_err(BrokerError::io("create", &own))?;
@@ -156,8 +156,8 @@ impl Checkout {
     }
 }
 
-/// A sentence without its words that name a place: what tells a checkout from others stands in every report, and places name their
-/// owners.
+/// A sentence without its words that name a place: what tells a checkout from others stands in every report, and places
+/// name their owners.
 fn without_paths(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.contains('/') {
         true => "…",

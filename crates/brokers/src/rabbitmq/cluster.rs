@@ -36,8 +36,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts nodes, all at once, and waits until each takes clients and sees all others. With `is_relayed`, nodes can be
-    /// cut off from each other.
+    /// Starts nodes, all at once, and waits until each takes clients and sees all others. With `is_relayed`, nodes can
+    /// be cut off from each other.
     ///
     /// # Errors
     /// Those of [`RabbitMq::start`]; nothing is left behind.

@@ -1,15 +1,15 @@
-//! What a managed node is started with.
+//! Configuration of a managed node.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use super::super::NodeData;
 
-/// What a managed node is started with. [`Config::default`] is Debian's RabbitMQ with the guards of
-/// the reference experiment.
+/// Configuration of a managed node. [`Config::default`] is Debian's RabbitMQ with the guards of the reference
+/// experiment.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where RabbitMQ is: a prefix such as `/opt/rabbitmq_server-3.13.7` (it has `sbin/`), or a root
-    /// directory (it has `usr/lib/rabbitmq/`, and perhaps Erlang, with a C library of its own). `None`: the machine's own.
+    /// Where RabbitMQ is: a prefix such as `/opt/rabbitmq_server-3.13.7` (it has `sbin/`), or a root directory (it has
+    /// `usr/lib/rabbitmq/`, and perhaps Erlang, with a C library of its own). `None`: the machine's own.
     pub root: Option<PathBuf>,
     /// Normal schedulers of the emulator (`+S N`). `None`: one per core.
     pub schedulers: Option<u32>,
@@ -18,8 +18,7 @@ pub struct Config {
     /// Plugins that are enabled from the start. Those that listen do so on their own ports, unless
     /// [`Config::settings`] say otherwise.
     pub plugins: Vec<String>,
-    /// Lines of `rabbitmq.conf`. They override what bellows sets; the listener and the first user
-    /// cannot be set.
+    /// Lines of `rabbitmq.conf`. They override what bellows sets; the listener and the first user cannot be set.
     pub settings: BTreeMap<String, String>,
     /// Further lines that each node of a cluster has for itself, in the order of nodes.
     pub of_nodes: Vec<BTreeMap<String, String>>,
@@ -31,7 +30,7 @@ pub struct Config {
     pub emulator_arguments: Vec<String>,
     /// A folder of compiled modules that come before the node's own.
     pub patch: Option<PathBuf>,
-    /// What it begins with or is to leave, where its data outlives it.
+    /// Data that outlives it: to begin with, or to leave.
     pub data: Option<NodeData>,
     /// Directory in which the node's own directory is made. `None`: `TMPDIR`, else `/var/tmp`, which
     /// is on a disk where `/tmp` may be memory.

@@ -21,7 +21,7 @@ pub(crate) struct Question {
     again: Option<Duration>,
 }
 
-/// What a broker is asked for that tells its topology, by whichever way.
+/// The topology as errors name it, however it is asked for.
 pub(crate) const OBJECTS: &str = "its queues and bindings";
 /// Queues, exchanges and bindings: a [`BrokerObjects`].
 const TOPOLOGY: Question = Question {
@@ -30,7 +30,7 @@ const TOPOLOGY: Question = Question {
     timeout: TIMEOUT,
     again: Some(AGAIN),
 };
-/// What the busiest processes do: a list of [`stacks::ErlangProcess`].
+/// The busiest processes: a list of [`stacks::ErlangProcess`].
 pub(crate) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
     asks_for: "what its processes do",

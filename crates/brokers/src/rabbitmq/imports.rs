@@ -1,4 +1,4 @@
-//! What is imported into a node before the load: its policies, and a file of definitions.
+//! Imports into a node before the load: its policies, and a file of definitions.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use web::definitions::Definitions;
 /// The first release without classic mirrored queues, which refuses their policies.
 const WITHOUT_MIRRORS: u32 = 4;
 
-/// What is imported into a RabbitMQ of this version, in this order, and what it is called.
+/// Definitions to import into a RabbitMQ of this version, in this order, and their names.
 pub(super) fn definitions_to_import(
     spec: &BrokerSpec,
     version: &str,

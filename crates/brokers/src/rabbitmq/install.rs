@@ -73,7 +73,7 @@ pub(super) struct Erlang {
     pub(super) release: u32,
     /// Directory with `beam.smp`.
     pub(super) emulator_directory: PathBuf,
-    /// What starts its programs, where they need another C library than the machine's.
+    /// Starts its programs where they need another C library than the machine's.
     pub(super) loader: Option<Loader>,
 }
 
@@ -103,7 +103,7 @@ impl Installation {
         })
     }
 
-    /// What `make` left among the sources, with the Erlang in `PATH`, which compiled it.
+    /// An installation among the sources, as `make` left it, with the Erlang in `PATH`, which compiled it.
     fn of_checkout(checkout: Checkout) -> Result<Self, BrokerError> {
         let scripts = checkout.scripts();
         let found = Self {
@@ -124,7 +124,7 @@ impl Installation {
         }
     }
 
-    /// What tells it from others beside its version, in words; empty where nothing does.
+    /// Its origin in words, beside the version; empty for a release.
     pub(super) fn origin(&self) -> String {
         let told = |checkout: &Checkout| format!(" {}", checkout.told(&self.module_directories()));
         self.checkout.as_ref().map_or_else(String::new, told)
@@ -347,7 +347,7 @@ fn real(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|path| path.is_file())
 }
 
-/// What stands behind `NAME-` in a directory of applications, the latest last.
+/// Versions behind `NAME-` in a directory of applications, the latest last.
 fn versions_of(directory: &Path, name: &str) -> Vec<String> {
     let mut versions: Vec<String> = fs::read_dir(directory)
         .into_iter()

@@ -24,7 +24,7 @@ use super::super::BrokerError;
 const MOST_LINKS: usize = 40;
 /// Parts of a path that are looked at while it is resolved.
 const MOST_PARTS: usize = 1_000;
-/// What is read of a list of directories with libraries, bytes, and of how many such lists.
+/// Bytes that are read of a list of library directories, and how many lists are read.
 const MOST_OF_LIST: u64 = 65_536;
 const MOST_LISTS: usize = 100;
 
@@ -41,8 +41,8 @@ pub(super) struct Loader {
 }
 
 impl Loader {
-    /// The loader that starts `program`, which is under `root`; `None` where that needs none, or where the root has none
-    /// but the machine's. `root` has no links in it.
+    /// The loader that starts `program`, which is under `root`; `None` where that needs none, or where the root has
+    /// none but the machine's. `root` has no links in it.
     pub(super) fn find(root: &Path, program: &Path) -> Result<Option<Self>, BrokerError> {
         let found = interpreter(program).and_then(|interpreter| {
             let own = resolve(root, &interpreter)?;
@@ -81,7 +81,7 @@ impl Loader {
     }
 }
 
-/// What a dynamically linked program names as its loader: `/lib64/ld-linux-x86-64.so.2`.
+/// The loader that a dynamically linked program names: `/lib64/ld-linux-x86-64.so.2`.
 pub(super) fn interpreter(program: &Path) -> Option<PathBuf> {
     // Reads what it is asked for: a program of 5 MB has its headers in the first page.
     let cache = ReadCache::new(File::open(program).ok()?);

@@ -140,7 +140,7 @@ impl Membership {
         self.cookie.clone()
     }
 
-    /// What Erlang's kernel is told. Behind a relay a node is known by the address that it connects from.
+    /// Settings of Erlang's kernel. Behind a relay a node is known by the address that it connects from.
     pub(super) fn kernel_settings(&self) -> String {
         let address = self.listens_on.ip().to_string().replace('.', ",");
         let mut text = format!("{{inet_dist_use_interface, {{{address}}}}}");
@@ -150,7 +150,7 @@ impl Membership {
         text
     }
 
-    /// What RabbitMQ is told: all nodes, so that each finds the others while it starts.
+    /// Settings of RabbitMQ: all nodes, so that each finds the others while it starts.
     pub(super) fn rabbit_settings(&self) -> String {
         let names: Vec<String> = self.names.iter().map(|name| format!("'{name}'")).collect();
         format!(

@@ -62,9 +62,8 @@ impl Prepared {
 }
 
 impl RabbitMq {
-    /// Starts a node and waits until it accepts AMQP connections. `progress` is told what is being
-    /// done, and each second for how long; `cancelled` is asked every few milliseconds whether nobody
-    /// wants the node any more.
+    /// Starts a node and waits until it accepts AMQP connections. `progress` is told what is being done, and each
+    /// second for how long; `cancelled` is asked every few milliseconds whether nobody wants the node any more.
     ///
     /// # Errors
     /// Every [`BrokerError`] but [`BrokerError::Control`] and [`BrokerError::Fault`]; nothing is left behind.
@@ -130,8 +129,7 @@ impl RabbitMq {
         })
     }
 
-    /// Where clients connect: `amqp://guest:guest@127.0.0.1:PORT`, or `amqps://` with
-    /// [`Config::tls`].
+    /// Where clients connect: `amqp://guest:guest@127.0.0.1:PORT`, or `amqps://` with [`Config::tls`].
     #[must_use]
     pub fn url(&self) -> String {
         match &self.setup.secured {
@@ -175,19 +173,19 @@ impl RabbitMq {
         &self.installation.version
     }
 
-    /// What tells it from others of its version, in words; empty where nothing does.
+    /// Its origin in words, beside the version; empty for a release.
     #[must_use]
     pub fn origin(&self) -> String {
         self.installation.origin()
     }
 
-    /// What it runs on: `Erlang/OTP 25`.
+    /// Its runtime: `Erlang/OTP 25`.
     #[must_use]
     pub fn runtime(&self) -> &str {
         &self.runtime
     }
 
-    /// What the user should know about how the node was started.
+    /// Notes to the user on how the node was started.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.setup.notes
@@ -241,7 +239,7 @@ impl RabbitMq {
         control::topology(self.erlang()?, cancelled)
     }
 
-    /// What its busiest processes do.
+    /// Its busiest processes.
     ///
     /// # Errors
     /// Those of [`Self::topology`].
@@ -314,7 +312,7 @@ impl RabbitMq {
         self.process.follow_log()
     }
 
-    /// What the copy of the data cost that it began with; `None` where it began empty.
+    /// The cost of copying data at its start; `None` where it began empty.
     #[must_use]
     pub(super) fn copied(&self) -> Option<String> {
         self.copied.as_ref().map(Copied::told)

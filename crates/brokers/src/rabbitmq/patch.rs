@@ -24,8 +24,8 @@ const NAMES: &str = "patched.terms";
 pub(super) struct Patch {
     /// Which, in a few words: `rabbit_exchange (9f2c1a)`. The letters tell one compilation from another.
     pub(super) told: String,
-    /// Arguments of the emulator that have them loaded before RabbitMQ begins: it puts the folders of its plugins, of which it
-    /// is one itself, before all others.
+    /// Arguments of the emulator that have them loaded before RabbitMQ begins: it puts the folders of its plugins, of
+    /// which it is one itself, before all others.
     pub(super) arguments: String,
 }
 

@@ -1,5 +1,5 @@
-//! Ports that a node is told to listen on beside AMQP: those that `broker.config` names, and those that plugins have where
-//! it names none. One that somebody else has is known before the node is started, and named with its key.
+//! Ports that a node is told to listen on beside AMQP: those that `broker.config` names, and those that plugins have
+//! where it names none. One that somebody else has is known before the node is started, and named with its key.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -40,8 +40,8 @@ struct ListenerPort {
     is_usual: bool,
 }
 
-/// Gives plugins free ports in place of those that they take when nothing is said: where somebody else has one, and to each
-/// of several nodes its own.
+/// Gives plugins free ports in place of those that they take when nothing is said: where somebody else has one, and to
+/// each of several nodes its own.
 ///
 /// # Errors
 /// No port is to be had.
@@ -138,7 +138,7 @@ pub(super) fn listening(config: &Config) -> Vec<String> {
     texts.collect()
 }
 
-/// What the settings and plugins have it listen on; of a cluster, without what its nodes have each for itself.
+/// Listeners by settings and plugins; in a cluster, without those that each node has for itself.
 fn listener_ports(config: &Config) -> Vec<ListenerPort> {
     let settings = &config.settings;
     let named = settings.iter().filter_map(|(key, value)| {
@@ -217,8 +217,8 @@ impl ListenerPort {
             .collect()
     }
 
-    /// Whether nobody else could listen there now. An address of another machine, or a port that needs more rights, is left
-    /// to RabbitMQ.
+    /// Whether nobody else could listen there now. An address of another machine, or a port that needs more rights, is
+    /// left to RabbitMQ.
     fn is_taken(&self) -> bool {
         let mut tried = self.addresses().into_iter().map(TcpListener::bind);
         tried.any(|it| it.is_err_and(|error| error.kind() == ErrorKind::AddrInUse))

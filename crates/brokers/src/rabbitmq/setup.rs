@@ -257,7 +257,8 @@ impl Setup {
         set("RABBITMQ_CONFIG_FILES", at("conf.d"));
         set("RABBITMQ_ADVANCED_CONFIG_FILE", at("advanced.config"));
         let data = match &self.bound_name {
-            // Streams and quorum queues write down where their files are. By this name each node means its own directory.
+            // Streams and quorum queues write down where their files are. By this name each node means its own
+            // directory.
             Some(_) => Path::new("/proc/self/cwd").join(DATA).into_os_string(),
             None => at(DATA),
         };
@@ -283,7 +284,7 @@ impl Setup {
         environment
     }
 
-    /// What the control commands share with the node.
+    /// Variables that control commands share with the node.
     pub(super) fn control_environment(
         &self,
         installation: &Installation,
@@ -352,11 +353,10 @@ fn base_config(membership: Option<&Membership>) -> String {
     )
 }
 
-/// Makes one directory, `ebin`, with links to all modules that the node needs. Erlang looks for
-/// each of some 950 modules in up to 90 directories, one after the other, 50,000 times in vain: a
-/// third of the node's start. The links go through short ones to the directories (`l/0`), because a
-/// link of 60 bytes or more takes a disk block of its own on ext4, whose removal can take
-/// milliseconds each.
+/// Makes one directory, `ebin`, with links to all modules that the node needs. Erlang looks for each of some 950
+/// modules in up to 90 directories, one after the other, 50,000 times in vain: a third of the node's start. The links
+/// go through short ones to the directories (`l/0`), because a link of 60 bytes or more takes a disk block of its own
+/// on ext4, whose removal can take milliseconds each.
 ///
 /// Modules of a patch stand there before all others. Tells which those are.
 fn link_modules(

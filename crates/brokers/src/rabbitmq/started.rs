@@ -49,7 +49,7 @@ pub fn node_directory(node: &str) -> Option<PathBuf> {
     directories.find(|it| read(it).is_some_and(|options| options.node.as_str() == node))
 }
 
-/// What a directory says of its node; `None` for brokers that are none, for one that just begins or ends, and for one in another network
+/// Reads a directory's node; `None` for other brokers, for one that just begins or ends, and for one in another network
 /// namespace, where nobody here reaches it.
 fn read(directory: &Path) -> Option<ConnectOptions> {
     let text = fs::read(directory.join(FILE)).ok()?;

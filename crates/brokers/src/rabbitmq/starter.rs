@@ -22,8 +22,8 @@ use crate::guardian::private_file;
 pub(super) const STARTERS: &str = "bin";
 /// Directory of Erlang's applications that have programs of their own.
 const APPLICATIONS: &str = "lib";
-/// Directory of links to the loader, each called like the program that is started through it: the kernel names a process
-/// after the file that was executed.
+/// Directory of links to the loader, each called like the program that is started through it: the kernel names a
+/// process after the file that was executed.
 const LOADERS: &str = "loaders";
 
 /// Makes the directory `bin` in a node's own: all programs of the emulator's directory, and an `erl` that starts Erlang
