@@ -1,5 +1,5 @@
-//! Queues, exchanges and bindings as RabbitMQ tells them in JSON: its Erlang node (`topology.erl`) and its management API
-//! use the same words, so that both make the same [`Topology`].
+//! Queues, exchanges and bindings as RabbitMQ tells them in JSON: its Erlang node (`topology.erl`) and its management
+//! API use the same words, so that both make the same [`Topology`].
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -50,7 +50,7 @@ pub struct Queue {
     /// The node of its process, or of its leader.
     #[serde(deserialize_with = "text")]
     leader: String,
-    /// What the management API calls that.
+    /// As the management API names the leader.
     #[serde(deserialize_with = "text")]
     node: String,
     /// Nodes that have it, of a quorum queue or a stream.

@@ -1,4 +1,4 @@
-//! What all requests by HTTP have in common.
+//! HTTP agents, TLS, time-outs and errors.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,8 +19,8 @@ use ureq::typestate::AgentScope;
 
 use crate::hidden::Hidden;
 
-/// An agent for an address, whose requests take at most `timeout`. An answer is one whatever its status, and no redirection is
-/// followed: it would send a secret to somebody else.
+/// An agent for an address, whose requests take at most `timeout`. An answer is one whatever its status, and no
+/// redirection is followed: it would send a secret to somebody else.
 pub fn agent(url: &str, timeout: Duration, tls: TlsConfig) -> ConfigBuilder<AgentScope> {
     let agent = Agent::config_builder()
         .timeout_global(Some(timeout))
@@ -104,12 +104,12 @@ const NOT_IN_TIME: &str = "there was no whole answer within the time-out";
 /// The HTTP client tells both alike.
 const CLOSED: &str = "the server closed the connection before its answer was whole, or the answer's head is too large";
 
-/// The same authorities as for the broker.
+/// Trusts the authorities that the broker's clients trust.
 pub fn tls(ca: Option<&Path>) -> Result<TlsConfig, Problem> {
     trust(ca, false)
 }
 
-/// The same authorities as for the broker, or none at all: any certificate is taken then.
+/// As [`tls`], or takes any certificate.
 pub fn trust(ca: Option<&Path>, insecure: bool) -> Result<TlsConfig, Problem> {
     let certificates: Vec<CertificateDer<'static>> = match ca {
         Some(file) => CertificateDer::pem_file_iter(file)

@@ -1,7 +1,7 @@
-//! A server of a page or a few, for whoever scrapes them: a thread for each request, so that one who does not ask holds up
-//! nobody, no more of them than a few, and time-outs everywhere. Every page is made when it is asked for, and sent as it
-//! is written. On the loopback interface it answers by the names of that alone: a web page of somebody else's, whose name
-//! leads here, would read what is served.
+//! A server of a page or a few, for whoever scrapes them: a thread for each request, so that one who does not ask holds
+//! up nobody, no more of them than a few, and time-outs everywhere. Every page is made when it is asked for, and sent
+//! as it is written. On the loopback interface it answers by the names of that alone: a web page of somebody else's,
+//! whose name leads here, would read what is served.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ const STACK: usize = 256 << 10;
 /// Bytes that are sent together.
 const PIECE: usize = 16_384;
 
-/// What is served.
+/// A page to serve.
 pub trait Page: Send + Sync + 'static {
     /// The value of `Content-Type`.
     fn content_type(&self) -> &'static str;
@@ -106,7 +106,6 @@ impl Drop for PageServer {
     }
 }
 
-/// What is served, and to whom.
 struct Pages {
     pages: Vec<(String, Box<dyn Page>)>,
     /// It listens on the loopback interface alone.
@@ -299,7 +298,6 @@ fn take_leave(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// What was asked for.
 struct Request {
     method: String,
     target: String,

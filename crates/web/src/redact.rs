@@ -1,8 +1,8 @@
 //! Secrets never reach the archive, a terminal or a log.
 //!
-//! What an experiment consists of is typed: its own JSON and [`assignment`] know for each key
-//! whether it is a secret, an address, or a table of names that only their owner knows. Where nothing but text is
-//! left (the label of an event, a name of a variable), a pattern decides, and in doubt it hides.
+//! An experiment is typed: its own JSON and [`assignment`] know for each key whether it is a secret, an address, or a
+//! table of names that only their owner knows. Where nothing but text is left (the label of an event, a name of a
+//! variable), a pattern decides, and in doubt it hides.
 
 mod command;
 mod terms;
@@ -12,7 +12,7 @@ use load::Endpoint;
 pub use command::{flags, words as words_and_secrets};
 pub use terms::terms;
 
-/// What stands where a secret stood.
+/// Replaces a secret.
 pub const BLOT: &str = "***";
 /// Tables of an experiment, which paths of its keys begin with.
 const TABLES: [&str; 8] = [
@@ -93,7 +93,7 @@ const UNITS: [&str; 17] = [
 /// Tables of a load whose keys somebody else chose.
 const ARGUMENTS: [&str; 3] = ["headers", "arguments", "consumer-arguments"];
 
-/// What stands for a login, and for an address, in what bellows itself says of URLs.
+/// Placeholders for a login and an address in bellows' own texts about URLs.
 const EXAMPLE_LOGIN: (&str, &str) = ("USER", "PASSWORD");
 const EXAMPLE_ADDRESS: (&str, &str) = ("HOST", "PORT");
 
@@ -105,8 +105,8 @@ pub fn is_secret(name: &str) -> bool {
         || SECRET_KEYS.iter().any(|part| joined.contains(part))
 }
 
-/// The same for names that somebody else chose: a key is one more thing that may be secret, unless messages are routed
-/// by it.
+/// As [`is_secret`], for names that somebody else chose: a key may be one more secret, unless messages are routed by
+/// it.
 fn may_be_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     is_secret(&name) || name.ends_with("key") && !name.ends_with("routing-key")
@@ -132,8 +132,8 @@ const SCHEMES: [&str; 16] = [
     "vapid",
 ];
 
-/// Whether a value that clients or a queue have is a secret by its form: credentials behind their scheme, a JSON web token, signed (three
-/// parts) or encrypted (five), a key in PEM.
+/// Whether a value that clients or a queue have is a secret by its form: credentials behind their scheme, a JSON web
+/// token, signed (three parts) or encrypted (five), a key in PEM.
 fn is_credential(value: &str) -> bool {
     let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     let (scheme, rest) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
@@ -185,8 +185,8 @@ pub fn value(key: &str, value: &str) -> String {
     }
 }
 
-/// The value of a header of messages, or of an argument of a queue or subscription, hidden where its key or its form may be a
-/// secret's.
+/// The value of a header of messages, or of an argument of a queue or subscription, hidden where its key or its form
+/// may be a secret's.
 #[must_use]
 pub fn argument(key: &str, given: &str) -> String {
     let within = is_table(given) && holds_secret(given);
@@ -419,7 +419,7 @@ pub fn urls(text: &str) -> String {
     out
 }
 
-/// What follows a `://`, without the password.
+/// The text behind a `://`, without the password.
 fn login(span: &str) -> String {
     let word_end = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
     // `http://host:15672/api: 500, from rabbit@db`: what is said of an address has no login of it.
@@ -503,8 +503,8 @@ fn assignments(text: &str) -> String {
     parts.by_ref().map(one).collect()
 }
 
-/// What a server said, which may repeat what it was sent, without these secrets; also without the beginning of one that it
-/// was cut off within. A few letters say nothing.
+/// A server's text, which may repeat its request, without these secrets; also without the beginning of one that it was
+/// cut off within. A few letters say nothing.
 pub fn repeated(said: &str, secrets: impl IntoIterator<Item = String>) -> String {
     let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
     // A letter of several bytes that was cut off within is no letter.

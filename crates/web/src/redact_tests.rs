@@ -1,4 +1,4 @@
-//! What is shown of secrets, addresses and names.
+//! Secrets, addresses and names as they are shown.
 
 use super::*;
 

@@ -33,14 +33,14 @@ pub struct Definitions {
     others: Map<String, Value>,
 }
 
-/// What queues are made.
+/// Options for queues to generate.
 #[derive(Clone, Debug)]
 pub struct GenerateOptions {
     /// How many.
     pub queues: u32,
     /// Their type: `classic`, `quorum`, `stream`.
     pub queue_type: String,
-    /// What their names begin with; a number follows.
+    /// The beginning of their names; a number follows.
     pub prefix: String,
     /// Their virtual host.
     pub vhost: String,
@@ -57,8 +57,8 @@ fn is_secret(section: &str) -> bool {
     section == "users" || section.ends_with("parameters")
 }
 
-/// What of an object should be a name and is no text. RabbitMQ 4.0 takes a number for one, and can delete neither that
-/// queue nor its virtual host again.
+/// The name within an object that is no text. RabbitMQ 4.0 takes a number for one, and can delete neither that queue
+/// nor its virtual host again.
 fn unnamed(object: &Value) -> Option<&'static str> {
     const NAMES: [&str; 5] = ["name", "vhost", "source", "destination", "routing_key"];
     let is_wrong = |name: &&&str| object.get(**name).is_some_and(|it| !it.is_string());

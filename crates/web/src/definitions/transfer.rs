@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How far something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// What is imported or deleted now: `queues`.
+    /// The section that is imported or deleted now: `queues`.
     pub section: &'static str,
     /// Objects that are done, of all sections.
     pub done: u64,
@@ -54,8 +54,8 @@ impl Management {
         Definitions::parse(&body, &self.address(&path))
     }
 
-    /// Imports definitions part by part, and tells how far it is; ends early where `progress` says no, and says how far it
-    /// came.
+    /// Imports definitions part by part, and tells how far it is; ends early where `progress` says no, and says how far
+    /// it came.
     ///
     /// # Errors
     /// The API refuses a part, or does not answer. What was imported before stays.
@@ -97,7 +97,8 @@ impl Management {
     }
 
     /// Deletes the queues, exchanges and policies of definitions, and with them their bindings. Those that are not
-    /// there are counted, and no failure; users, virtual hosts and parameters stay. Ends early where `progress` says no.
+    /// there are counted, and no failure; users, virtual hosts and parameters stay. Ends early where `progress` says
+    /// no.
     ///
     /// # Errors
     /// The API refuses one, or does not answer. What was deleted before is gone.
@@ -274,7 +275,8 @@ fn check_path(section: &str, name: &str, vhost: &str) -> Result<(), String> {
             "the management API cannot delete objects that are named . or ..: one of {section}"
         ));
     }
-    // Without them it may be the name of another, which would be deleted in its place. Policies are not deleted by AMQP.
+    // Without them it may be the name of another, which would be deleted in its place. Policies are not deleted by
+    // AMQP.
     if section != "policies" && name.contains(['\r', '\n']) {
         return Err(format!(
             "RabbitMQ takes line breaks out of the names of what it deletes: one of {section} has such a name"

@@ -17,7 +17,7 @@ use crate::http::{Login, agent, told, trust};
 /// The longest that a request may take where nobody says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What helps where nobody answers.
+/// The remedy where nobody answers.
 const UNREACHED: &str =
     "check that the plugin rabbitmq_management is enabled, and host and port (15672 is usual)";
 /// Bytes that are read of an answer that says what is wrong: as a list of numbers, a text takes four times its length.
@@ -38,11 +38,11 @@ pub struct ManagementOptions {
     pub ca: Option<PathBuf>,
     /// Takes any certificate.
     pub insecure: bool,
-    /// What is said where the login is refused.
+    /// The remedy where the login is refused.
     pub remedy: LoginRemedy,
     /// The longest that a request may take: [`TIMEOUT`] is usual.
     pub timeout: Duration,
-    /// What is said where that is not enough.
+    /// The remedy where that is not enough.
     pub busy: &'static str,
 }
 
@@ -244,7 +244,7 @@ impl Management {
         }
     }
 
-    /// What helps where there was no answer: whoever took the request is there, and only slow.
+    /// The remedy where there was no answer: whoever took the request is there, and only slow.
     const fn remedy_of_failure(&self, error: &ureq::Error) -> &'static str {
         match error {
             ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => UNREACHED,

@@ -1,4 +1,4 @@
-//! What RabbitMQ says where it refuses something, as text.
+//! Reasons of RabbitMQ for refusing something, as text.
 
 use serde_json::Value;
 

@@ -45,7 +45,7 @@ struct Page<T> {
     filtered_count: u64,
 }
 
-/// What the API says of whoever logs in.
+/// The API's answer about whoever logs in.
 #[derive(Deserialize)]
 struct Whoami {
     #[serde(rename = "name")]

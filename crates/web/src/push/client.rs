@@ -33,11 +33,11 @@ pub struct PushServer {
     pub login: Login,
     /// The tenant, where the server has several.
     pub tenant: Option<String>,
-    /// What is said of it.
+    /// Its messages.
     pub texts: PushTexts,
 }
 
-/// What is said where something is not taken.
+/// Messages about a server that takes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct PushTexts {
     /// One of what is sent: `profile`.
@@ -54,7 +54,7 @@ pub struct PushTexts {
     pub size: &'static str,
     /// For one that leads elsewhere.
     pub redirected: &'static str,
-    /// What becomes of those that were not sent.
+    /// The fate of those that were not sent.
     pub lost: &'static str,
     /// Where it takes them again.
     pub recovered: &'static str,
@@ -126,7 +126,7 @@ impl PushTexts {
         format!("{count} {word}")
     }
 
-    /// What may help against an answer, and whether to try again.
+    /// The remedy for an answer, and whether to try again.
     fn remedy(&self, status: StatusCode) -> (&'static str, bool) {
         match status.as_u16() {
             401 | 403 => (self.login, false),

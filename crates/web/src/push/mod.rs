@@ -47,7 +47,7 @@ pub struct PushOptions {
     pub tenant: Option<String>,
 }
 
-/// What is said of a server for profiles.
+/// Messages about a server for profiles.
 const TEXTS: PushTexts = PushTexts {
     one: "profile",
     many: "profiles",
@@ -197,7 +197,7 @@ impl Pusher {
         }
     }
 
-    /// What has changed since this was last asked.
+    /// News since the last call.
     pub fn news(&self) -> Vec<PushNews> {
         self.news.try_iter().collect()
     }

@@ -76,7 +76,7 @@ impl PushTarget {
         &self.url
     }
 
-    /// What is to be said to hand over a profile.
+    /// The request that hands over a profile.
     pub fn request(&self, push: &Push) -> PushRequest {
         let (query, content_type, body) = match self.protocol {
             Protocol::Ingest => (query(push), "application/octet-stream", push.pprof.clone()),

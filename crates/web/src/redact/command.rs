@@ -1,10 +1,10 @@
-//! What is shown of a command: what is known to be harmless. All else is hidden.
+//! Commands as they are shown: harmless words by a list, all else hidden.
 //!
-//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts them. No
-//! list and no text of several lines is followed to its end, nor a quote but that of a secret, so there is no grammar to get wrong: a
-//! token is shown where it is known by itself (words of shells and programs, names of options and variables, short numbers, files,
-//! addresses) and no name of a secret stands before it in its command. Where a chunk has one that is hidden, all from its first value
-//! to its last is, since a part of a secret may be harmless.
+//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts
+//! them. No list and no text of several lines is followed to its end, nor a quote but that of a secret, so there is no
+//! grammar to get wrong: a token is shown where it is known by itself (words of shells and programs, names of options
+//! and variables, short numbers, files, addresses) and no name of a secret stands before it in its command. Where a
+//! chunk has one that is hidden, all from its first value to its last is, since a part of a secret may be harmless.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -24,8 +24,8 @@ const PUBLIC: &str = "address-family arrival-rate body-size class-name clients c
     queue-name queue-pattern queue-type queues rate rates request routing-key scenario scheduler size stages \
     stream-name subscribers target threads topic topics ttl type unit vhost virtual-host workers workload";
 
-/// Programs, letters of their options whose values are public, and of those whose values are secrets, also where they are
-/// numbers.
+/// Programs, letters of their options whose values are public, and of those whose values are secrets, also where they
+/// are numbers.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("7z", "", "p"),
     ("curl", "Xow", "buxEHU"),
@@ -77,18 +77,18 @@ const FOLDERS: &str =
 /// Ends of names of files.
 const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlog html ini jar java jfr js json jsonl log lua mjs out \
     pcap pem php pl properties py rb rs sh sql svg tar tgz toml ts tsv txt xml yaml yml zip";
-/// What stands for the broker's address.
+/// Placeholders for the broker's address.
 const ADDRESS_PARTS: &str = "url host port";
 /// Letters that a name has at most.
 const LONGEST_NAME: usize = 48;
 const QUOTES: [char; 2] = ['"', '\''];
 
-/// What stands behind a name.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum After {
     #[default]
     Anything,
-    /// What is no secret whatever it is.
+    /// No secret, whatever it is.
     Public,
     /// A secret, which ends with its chunk, unless there are quotes.
     Value,
@@ -116,15 +116,15 @@ struct Reader {
     program: (&'static str, String),
     /// The command has begun.
     has_begun: bool,
-    /// What comes may be an option's value.
+    /// The next word may be an option's value.
     is_doubtful: bool,
     /// The word is one of an option, which no shell takes apart.
     is_option: bool,
-    /// What stood last is a key of a secret, where a sign follows.
+    /// The last token is a key of a secret, where a sign follows.
     was_key: bool,
     /// The quote that a secret began with, whether a backslash stood before it.
     quote: Option<(char, bool)>,
-    /// What the quote holds is all of the secret.
+    /// The quoted text is all of the secret.
     is_quoted: bool,
     /// The secret is what commands in brackets or backticks print: all is one to their end.
     is_within: bool,
@@ -135,7 +135,7 @@ struct Reader {
     /// It is one that prints its words, and what is hidden of such: no secret of the script, unless it hands that on.
     prints: bool,
     printed: Vec<String>,
-    /// What is hidden, as the program may repeat it.
+    /// Hidden words, as the program may repeat them.
     hidden: Vec<String>,
     /// A value stood behind the name of a secret.
     is_told: bool,
@@ -398,7 +398,7 @@ impl Reader {
         format!("{before}{shown}{behind}")
     }
 
-    /// The same of what stands there in a chunk.
+    /// As [`Self::between`], at a place in a chunk.
     fn between_at(&mut self, gap: &str, at: usize) {
         let was_within = self.is_within;
         self.between(gap);
@@ -496,7 +496,8 @@ impl Reader {
         }
     }
 
-    /// How long the name is that a token begins with: of an option, of what is assigned to, of a variable, or a placeholder.
+    /// How long the name is that a token begins with: of an option, of what is assigned to, of a variable, or a
+    /// placeholder.
     fn name(&mut self, token: Token<'_>) -> Option<usize> {
         if token.is_reference() {
             self.note_variable(token.text);
@@ -605,7 +606,8 @@ impl Reader {
         !hides && (self.after == After::Public || !token.is_within() && is_known_by_itself(text))
     }
 
-    /// Notes the program where a command begins. Elsewhere a word may be called like one, or start it: then its secrets count, too.
+    /// Notes the program where a command begins. Elsewhere a word may be called like one, or start it: then its secrets
+    /// count, too.
     fn begin(&mut self, word: &str) {
         let name = file_name(word).trim_end_matches(".jar");
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
@@ -632,7 +634,8 @@ impl Reader {
         }
     }
 
-    /// Keeps what is hidden. Of what is only unknown a few letters say nothing; what a script prints is no secret to it.
+    /// Keeps what is hidden. Of what is only unknown a few letters say nothing; what a script prints is no secret to
+    /// it.
     fn hide(&mut self, text: &str, is_sure: bool) {
         let all = values(text)
             .into_iter()
@@ -699,7 +702,8 @@ impl Token<'_> {
         speaks_of_secrets(self.text) || key.is_some_and(|it| behind_name(it) == After::Value)
     }
 
-    /// Whether it is only a part: of an option's value that is joined to it, or of a letter that is written as a number.
+    /// Whether it is only a part: of an option's value that is joined to it, or of a letter that is written as a
+    /// number.
     fn is_within(self) -> bool {
         let is_number =
             self.before.ends_with('\\') && self.text.starts_with(|c: char| c.is_ascii_digit());
@@ -726,7 +730,6 @@ fn is_quoted_value(chunk: &str) -> bool {
         && inner.is_some_and(|it: &str| !it.contains(['"', '\'', '\\', '`']))
 }
 
-/// What may stand behind a value.
 fn is_closing(c: char) -> bool {
     "\"');,|&>}`".contains(c)
 }
@@ -751,8 +754,8 @@ fn plain_ends(text: &str, opened: usize) -> Option<usize> {
     }
 }
 
-/// Behind what closes the bracket or backtick there, where no other reading is possible: none is within quotes, behind a
-/// backslash, in a comment, or a pattern's (`case`, `${…}`).
+/// Behind what closes the bracket or backtick there, where no other reading is possible: none is within quotes, behind
+/// a backslash, in a comment, or a pattern's (`case`, `${…}`).
 fn plain_end(text: &str, open: usize) -> Option<usize> {
     let inner = text.get(open..)?;
     let is_tick = inner.starts_with('`');
@@ -782,8 +785,8 @@ fn plain_end(text: &str, open: usize) -> Option<usize> {
     None
 }
 
-/// Behind the last bracket or backtick that closes in the line in which as many have closed as have opened since the first one
-/// of a text. Which of them are letters within quotes nobody needs to know.
+/// Behind the last bracket or backtick that closes in the line in which as many have closed as have opened since the
+/// first one of a text. Which of them are letters within quotes nobody needs to know.
 fn last_end(text: &str) -> usize {
     let start = text.find(['(', '`']).unwrap_or(text.len());
     let (mut depth, mut ticks, mut end) = (0_i64, 0_usize, None);
@@ -1015,8 +1018,8 @@ fn address(url: &str) -> Option<String> {
     Some(format!("{scheme}://{login}{authority}{path}{query}"))
 }
 
-/// What of a text that is hidden may be the secret itself: all of it, also without its quotes, and what stands behind its key or its
-/// scheme.
+/// Parts of a hidden text that may be the secret itself: all of it, also without its quotes, and the rest behind its
+/// key or its scheme.
 fn values(hidden: &str) -> Vec<String> {
     let marks = |c: char| c.is_whitespace() || ";,{}[]()<>\\".contains(c);
     let plain = hidden.trim_matches(marks);

@@ -499,7 +499,7 @@ fn flags_of_virtual_machines_are_shown_but_for_secrets() {
     }
 }
 
-/// What a script prints by itself is no secret to its log, but for what it hands on.
+/// A script's own output is no secret to its log, but for words that it hands on.
 #[test]
 fn what_a_script_says_stays_in_its_log() {
     for (given, hidden) in [

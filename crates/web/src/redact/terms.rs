@@ -50,7 +50,7 @@ impl<'a> Terms<'a> {
         self.rest.is_empty().then_some(out)
     }
 
-    /// What stands between terms, without comments.
+    /// The text between terms, without comments.
     fn blank(&mut self) -> String {
         let mut out = String::new();
         loop {
@@ -165,7 +165,7 @@ impl<'a> Terms<'a> {
         })
     }
 
-    /// What stands before the quote that ends it, which is passed.
+    /// The text before the quote that ends it, which is passed.
     fn content(&mut self, quote: char) -> Option<String> {
         let mut is_escaped = false;
         let end = self.rest.find(|c| {

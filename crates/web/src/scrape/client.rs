@@ -15,7 +15,7 @@ use super::selection::Selection;
 use super::{PageCost, ScrapePlan};
 use crate::http::{Login, agent, tls, told, told_io};
 
-/// What is taken of a page at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 /// The largest page, in bytes: one of ten million series.
 const MOST_PAGE: u64 = 2 << 30;
@@ -36,7 +36,7 @@ pub(super) struct Client {
     was_there: bool,
 }
 
-/// What came of one request.
+/// Outcome of one request.
 #[derive(Debug)]
 pub(super) struct Fetched {
     /// When the head of the answer had arrived.

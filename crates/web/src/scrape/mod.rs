@@ -1,9 +1,9 @@
 //! Scrapes: pages of metrics that are requested on a schedule, parsed as they arrive, and become series of the run.
 //!
 //! Each page has a thread and a connection of its own, and all begin by the same clock, so that several servers are
-//! requested in the same instant. Request *i* is due at `begin + i * every`, or, where it is jittered, at a moment from then on and before
-//! the next that goes to and fro; one that is late, because the page before took
-//! longer, is sent as soon as it can be, and its time counts from when it was due. Nothing is skipped.
+//! requested in the same instant. Request *i* is due at `begin + i * every`, or, where it is jittered, at a moment from
+//! then on and before the next that goes to and fro; one that is late, because the page before took longer, is sent as
+//! soon as it can be, and its time counts from when it was due. Nothing is skipped.
 
 mod client;
 mod selection;
@@ -49,14 +49,15 @@ const GRACE: Duration = Duration::from_millis(500);
 /// A page that is requested again and again.
 #[derive(Clone, Debug)]
 pub struct ScrapePlan {
-    /// What its series are called after.
+    /// The first part of its series' names.
     pub name: String,
     /// Where it is.
     pub url: ScrapeUrl,
     /// Time between two requests.
     pub every: Nanos,
-    /// Has each request at another moment of its time than the one before, which begin where this seed determines: what it costs is told then,
-    /// and work of the server's own that comes as regularly does not coincide with them. At the beginning of its time where absent.
+    /// Has each request at another moment of its time than the one before, which begin where this seed determines: what
+    /// it costs is told then, and work of the server's own that comes as regularly does not coincide with them. At the
+    /// beginning of its time where absent.
     pub jitter: Option<u64>,
     /// The longest that a request may take, its page included.
     pub timeout: Nanos,
@@ -83,7 +84,7 @@ impl ScrapePlan {
     }
 }
 
-/// What a page cost.
+/// Cost of a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageCost {
     /// Bytes that arrived, compressed where the server compresses.
@@ -100,7 +101,7 @@ pub struct PageCost {
     pub duplicates: u64,
     /// CPU time of parsing and selecting, about.
     pub parse: Nanos,
-    /// What has selected nothing so far, and what is on the page instead, in words.
+    /// Selectors that have found nothing so far, and related names of the page, in words.
     pub unmatched: Vec<String>,
 }
 
@@ -117,9 +118,9 @@ pub struct Scrape {
     pub answered: Option<Time>,
     /// When its page had been read, or it had failed.
     pub done: Time,
-    /// What the page cost.
+    /// The page's cost.
     pub cost: PageCost,
-    /// What was selected, or what went wrong.
+    /// The selected values.
     pub result: Result<Vec<SelectedValue>, Problem>,
     /// It ended because the scrapes did: its page had not been read by then.
     pub is_unanswered: bool,
@@ -132,8 +133,8 @@ impl Scrape {
         self.done.since(self.due)
     }
 
-    /// The series that a run keeps of one that brought a page: its cost, and each selected one, as its rate where it is a
-    /// counter. Times are those at which pages were due, so that several pages have the same.
+    /// The series that a run keeps of one that brought a page: its cost, and each selected one, as its rate where it is
+    /// a counter. Times are those at which pages were due, so that several pages have the same.
     #[must_use]
     pub fn series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
         let Ok(values) = &self.result else {
@@ -160,7 +161,7 @@ impl Scrape {
         kept
     }
 
-    /// What the page cost, as series.
+    /// The page's cost, as series.
     #[must_use]
     pub fn cost_series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
         let time = self.response().as_secs_f64();
@@ -190,7 +191,7 @@ impl Scrape {
 /// A value of a series, and the time that it is of.
 #[derive(Clone, Debug)]
 pub struct ScrapedSeries {
-    /// What it is of.
+    /// Its name.
     pub name: SeriesName,
     /// Where that time begins.
     pub since: Time,
@@ -261,7 +262,7 @@ impl Scraper {
         &self.plans
     }
 
-    /// What has come since the last time.
+    /// Scrapes that have ended since the last call.
     pub fn take(&mut self) -> Vec<Scrape> {
         self.scrapes.try_iter().collect()
     }
@@ -287,8 +288,8 @@ impl Scraper {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Makes no more requests, waits a moment for those that are in flight, and tells what came of them. One that hangs is
-    /// told as unanswered, and left to its time-out.
+    /// Makes no more requests, waits a moment for those that are in flight, and tells what came of them. One that hangs
+    /// is told as unanswered, and left to its time-out.
     pub fn stop(mut self) -> Vec<Scrape> {
         self.send_no_more();
         let deadline = Instant::now() + GRACE;
@@ -334,7 +335,7 @@ impl Drop for Scraper {
     }
 }
 
-/// What a thread does.
+/// Work of a thread.
 struct Task {
     number: usize,
     client: Client,

@@ -21,13 +21,13 @@ const MOST_RELATED: usize = 4;
 /// A selected series: its value, and its rate where it is a counter that was seen before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectedValue {
-    /// What it is; its unit is that of the value.
+    /// Its name; the unit is that of the value.
     pub name: SeriesName,
     /// How people read it: a sum as it was written, with the labels of its group.
     pub shown: String,
     /// The value, or the sum of values.
     pub value: f64,
-    /// What a series that only grows has grown by per second, and since when.
+    /// Growth of a counter, and since when.
     pub rate: Option<SelectedRate>,
     /// Whether the series only grows, so that its rate says more than its value.
     pub is_counter: bool,
@@ -40,11 +40,11 @@ pub struct SelectedRate {
     pub since: Time,
     /// Growth per second.
     pub per_second: f64,
-    /// What that counts.
+    /// The unit of the growth.
     pub unit: SeriesUnit,
 }
 
-/// What was selected so far: of this page, and of the one before.
+/// Selected series of this page and of the one before.
 #[derive(Debug)]
 pub(super) struct Selection {
     source: String,
@@ -71,7 +71,7 @@ pub(super) struct Selection {
     finds: Vec<Found>,
 }
 
-/// What a selector has found.
+/// Findings of a selector.
 #[derive(Clone, Debug, Default)]
 struct Found {
     /// A name that it wants.
@@ -285,7 +285,7 @@ impl Selection {
         }
     }
 
-    /// What tells a sample from others of a page, in whatever order its labels stand.
+    /// A hash that tells a sample from others of a page, in whatever order its labels stand.
     fn identity(&self, index: usize, sample: &Sample<'_>) -> u64 {
         let labels = sample.labels.iter();
         let sum = labels.fold(0, |sum: u64, label| {
@@ -452,13 +452,13 @@ fn number<'a>(text: &mut &'a str) -> &'a str {
     digits.trim_start_matches('0')
 }
 
-/// What a counter has grown by: all that it shows where it began anew. Where it shows no number, nobody knows.
+/// Growth of a counter: all that it shows where it began anew. `None` without a number.
 fn grown(before: f64, now: f64) -> Option<f64> {
     let grown = if now >= before { now - before } else { now };
     Some(grown).filter(|grown| grown.is_finite())
 }
 
-/// What a series counts, and what its rate counts, by the ending that the formats recommend.
+/// Units of a series and of its rate, by the ending that the formats recommend.
 fn units(name: &str) -> (SeriesUnit, SeriesUnit) {
     let name = name.strip_suffix("_total").unwrap_or(name);
     if name.ends_with("_bytes") {

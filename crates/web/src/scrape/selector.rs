@@ -23,7 +23,7 @@ pub struct Selector {
     sum: Option<Vec<String>>,
 }
 
-/// What a label has to be; an absent label is empty.
+/// A condition on a label; an absent label is empty.
 #[derive(Clone, Debug)]
 struct Condition {
     label: String,
@@ -172,7 +172,7 @@ impl FromStr for Selector {
     }
 }
 
-/// What of a selector has not been read.
+/// A selector's text that is not parsed yet.
 struct Rest<'a> {
     text: &'a str,
     whole: &'a str,

@@ -1,4 +1,4 @@
-//! What the scrapes of a page come to.
+//! Summaries of a page's scrapes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::{RequestTimes, Scrape, ScrapePlan};
 /// All scrapes of one page.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScrapeSummary {
-    /// What the page is called.
+    /// The page's name.
     pub name: String,
     /// Where it is.
     pub url: String,
@@ -26,8 +26,8 @@ pub struct ScrapeSummary {
     pub unanswered: u64,
     /// Requests that were due and not sent, because the ones before took longer than the time between two.
     pub not_sent: u64,
-    /// From when a request was due until its page had been read; one without a page counts with the time that it waited,
-    /// up to its time-out or to the end.
+    /// From when a request was due until its page had been read; one without a page counts with the time that it
+    /// waited, up to its time-out or to the end.
     pub response: LatencySummary,
     /// From when it was sent until its page had been read.
     pub service: LatencySummary,
@@ -59,7 +59,7 @@ pub struct ScrapeSummary {
     /// CPU time of the server per request, where its process runs here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
-    /// What has selected nothing, and what is on the page instead, in words.
+    /// Selectors that have found nothing, and related names of the page, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
     /// Why the last request that failed did so.
@@ -89,9 +89,9 @@ pub struct SeriesSummary {
     pub labels: BTreeMap<String, String>,
     /// The last value.
     pub value: f64,
-    /// What that counts.
+    /// Its unit.
     pub unit: SeriesUnit,
-    /// What a counter has grown by per second over the last interval.
+    /// Growth of a counter per second over the last interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
@@ -222,7 +222,7 @@ impl ScrapeSummary {
         self.completed + self.failed + self.unanswered
     }
 
-    /// What a run keeps of it.
+    /// The page as a run keeps it.
     pub fn page(&self) -> ScrapedPage {
         ScrapedPage {
             name: self.name.clone(),
@@ -242,7 +242,7 @@ impl ScrapeSummary {
         }
     }
 
-    /// What the page's figures and series lack.
+    /// Gaps of the page's figures and series.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut all = Vec::new();
         if self.failed > 0 {
@@ -266,7 +266,7 @@ impl ScrapeSummary {
         all
     }
 
-    /// What they came to, in a sentence.
+    /// The scrapes in a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut text = format!("{}: {} scraped", self.name, counted(self.completed, "page"));
@@ -302,8 +302,8 @@ impl ScrapeSummary {
         text
     }
 
-    /// Closes the sums; requests that were due from `begin` on and before `end`, and were not sent, are counted. The first of all
-    /// was due at `first`.
+    /// Closes the sums; requests that were due from `begin` on and before `end`, and were not sent, are counted. The
+    /// first of all was due at `first`.
     pub fn finish(&mut self, first: Time, begin: Time, end: Time) {
         let [response, service, first_byte] = &self.histograms.0;
         self.response = LatencySummary::of(response);

@@ -2,8 +2,9 @@
 
 use measure::Nanos;
 
-/// How much of an interval a jittered request moves from the one before. None is due sooner after it than the rest of an interval, so
-/// that pages which take less never wait for each other; after seven requests each part of the interval had one.
+/// How much of an interval a jittered request moves from the one before. None is due sooner after it than the rest of
+/// an interval, so that pages which take less never wait for each other; after seven requests each part of the interval
+/// had one.
 const STEP_PERCENT: u64 = 15;
 
 /// When the requests of a page are due, after the first may be: one in each interval.
@@ -11,7 +12,8 @@ const STEP_PERCENT: u64 = 15;
 pub struct RequestTimes {
     /// From one to the next.
     pub every: Nanos,
-    /// At a moment of its interval that goes to and fro, and begins where this determines; at the interval's beginning where absent.
+    /// At a moment of its interval that goes to and fro, and begins where this determines; at the interval's beginning
+    /// where absent.
     pub jitter: Option<u64>,
 }
 

@@ -34,14 +34,14 @@ pub struct ScrapeSecond<'a> {
     pub elapsed: Nanos,
     /// For how long the time has been over, in which requests were due.
     pub over: Nanos,
-    /// What came of each page so far; percentiles are told at the end.
+    /// Summaries so far, by page; percentiles are told at the end.
     pub pages: &'a [ScrapeSummary],
     /// For how long the request for each has waited that is in flight.
     pub waiting: &'a [Option<Nanos>],
 }
 
-/// Scrapes pages for a time, or once, and tells of it. A page that is away is requested again when it is due, as long as the time
-/// lasts. Requests that are in flight at its end are waited for, up to their time-out.
+/// Scrapes pages for a time, or once, and tells of it. A page that is away is requested again when it is due, as long
+/// as the time lasts. Requests that are in flight at its end are waited for, up to their time-out.
 ///
 /// # Errors
 /// What [`Scraper::start`] says. A page that never came is told in its summary.
@@ -96,7 +96,7 @@ pub fn scrape(
     Ok(summaries)
 }
 
-/// What has come so far.
+/// Summaries so far.
 struct Watched<'a> {
     plans: &'a [ScrapePlan],
     summaries: Vec<ScrapeSummary>,
@@ -129,7 +129,7 @@ impl Watched<'_> {
     }
 }
 
-/// What each server has used, by its requests: pages of one server share it.
+/// Shares out each server's CPU, by its requests: pages of one server share it.
 fn share_cpu(summaries: &mut [ScrapeSummary], servers: &[Server]) {
     let mut requests = BTreeMap::new();
     for (summary, server) in summaries.iter().zip(servers) {
@@ -185,7 +185,7 @@ impl Server {
         true
     }
 
-    /// What it has used between the looks; unknown where there never was such a process here.
+    /// CPU between the looks; unknown where there never was such a process here.
     fn used(&self) -> Option<Nanos> {
         let (first, last) = self.looks?;
         Some(last.saturating_sub(first))

@@ -7,7 +7,7 @@ use measure::{Nanos, Problem};
 use super::server::{Answer, Server, compressed};
 use super::{ScrapePlan, Told, plan, scrapes};
 
-/// What comes of a page that may take half a second.
+/// The problem with a page that may take half a second.
 fn problem(server: &Server) -> Problem {
     let mut plan = plan(server, &["a"]);
     plan.timeout = Nanos::from_millis(500);

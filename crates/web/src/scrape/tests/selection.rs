@@ -24,7 +24,7 @@ fn add(selection: &mut Selection, page: &str) {
     parser.finish(&mut on);
 }
 
-/// What a page comes to that was due at this second.
+/// Selected values of a page that was due at this second.
 fn at(selection: &mut Selection, second: u64, page: &str) -> Vec<SelectedValue> {
     add(selection, page);
     let time = Time(second * 1_000_000_000);

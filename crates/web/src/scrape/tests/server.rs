@@ -10,7 +10,6 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// What is answered.
 pub(super) struct Answer {
     head: String,
     body: Vec<u8>,
@@ -68,7 +67,7 @@ impl Answer {
         }
     }
 
-    /// The same answer, whose end is missing.
+    /// This answer without its end.
     pub(super) fn cut_off(mut self) -> Self {
         self.body.pop();
         self
