@@ -1,8 +1,8 @@
-//! What something costs that is switched on and off in blocks of one run.
+//! The effect of something that is switched on and off in blocks of one run.
 //!
-//! Seconds of a run depend on each other, so they are no evidence by themselves. But a coin decides which block of each two has
-//! it on: by that the differences of pairs have independent signs, whatever the run does by itself, and a test of paired
-//! differences holds.
+//! Seconds of a run depend on each other, so they are no evidence by themselves. But a coin decides which block of each
+//! two has it on: by that the differences of pairs have independent signs, whatever the run does by itself, and a test
+//! of paired differences holds.
 
 use super::difference::{Difference, paired, sign_flip};
 use super::order::Draw;
@@ -39,7 +39,7 @@ impl Iterator for BlockOrder {
     }
 }
 
-/// What was measured in two blocks in a row.
+/// Measurements of two blocks in a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockPair {
     /// In the block with it.
@@ -110,8 +110,8 @@ mod tests {
         }
     }
 
-    /// Seconds of a run that drifts and wanders: a rate of 50,000 with AR(1) noise of 2 %, 3 % less at its end, and `effect`
-    /// where profiling is on.
+    /// Seconds of a run that drifts and wanders: a rate of 50,000 with AR(1) noise of 2 %, 3 % less at its end, and
+    /// `effect` where profiling is on.
     fn run(seed: u64, blocks: usize, effect: f64) -> Vec<BlockPair> {
         let mut draw = Draw::new(seed.wrapping_mul(0x9E37_79B9));
         let mut noise = 0.02 * draw.normal();

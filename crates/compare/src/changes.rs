@@ -1,11 +1,12 @@
-//! Where a series of values changed its level: circular binary segmentation (A. B. Olshen and others, "Circular Binary Segmentation
-//! for the Analysis of Array-based DNA Copy Number Data", Biostatistics 5, 2004), which also finds a change that went back, with the
-//! permutation test of E-divisive, by which MongoDB finds regressions (D. Daly and others, "The Use of Change Point Detection to
-//! Identify Software Performance Regressions in a Continuous Integration System", ICPE 2020).
+//! Where a series of values changed its level: circular binary segmentation (A. B. Olshen and others, "Circular Binary
+//! Segmentation for the Analysis of Array-based DNA Copy Number Data", Biostatistics 5, 2004), which also finds a
+//! change that went back, with the permutation test of E-divisive, by which MongoDB finds regressions (D. Daly and
+//! others, "The Use of Change Point Detection to Identify Software Performance Regressions in a Continuous Integration
+//! System", ICPE 2020).
 //!
-//! Two questions are asked of a series: is it best divided by one cut, a step, and are the values of a window best set apart from those
-//! on both sides of it? Whether that is more than chance, the same values tell in random orders: these have no change. Then each
-//! part is asked in the same way, until none differs.
+//! Two questions are asked of a series: is it best divided by one cut, a step, and are the values of a window best set
+//! apart from those on both sides of it? Whether that is more than chance, the same values tell in random orders: these
+//! have no change. Then each part is asked in the same way, until none differs.
 
 use crate::order::Draw;
 
@@ -17,8 +18,8 @@ const MOST_ORDERS: usize = 50_000;
 const MOST_SHUFFLED: f64 = 600_000.0;
 /// Fewer values are asked for a step alone: a window in them would be hardly longer than what is beside it.
 const LEAST_FOR_WINDOWS: usize = 12;
-/// Values further than this from the median, in standard deviations as neighbours tell them (a step says little of these), count
-/// as this far, so that a run that lies apart hides no change.
+/// Values further than this from the median, in standard deviations as neighbours tell them (a step says little of
+/// these), count as this far, so that a run that lies apart hides no change.
 const FARTHEST: f64 = 4.0;
 /// The deviation of normal values, by the median difference of neighbours.
 const DEVIATION: f64 = 1.0484;
@@ -32,7 +33,7 @@ pub struct ChangeSearch {
     pub least: usize,
     /// Random orders that each cut is held against, at least; more where the level asks for them.
     pub orders: usize,
-    /// What determines them.
+    /// The seed of their order.
     pub seed: u64,
     /// Values that differ by no more are one.
     pub resolution: f64,
@@ -61,14 +62,16 @@ impl ChangeSearch {
         self.level / if self.has_windows(values) { 2.0 } else { 1.0 }
     }
 
-    /// Random orders of so many values: of few, many are as good as a true change, so that more are needed to know how many.
+    /// Random orders of so many values: of few, many are as good as a true change, so that more are needed to know how
+    /// many.
     fn orders_of(&self, values: usize, level: f64) -> usize {
         let affordable = MOST_SHUFFLED / values.max(1) as f64;
         let wanted = (20.0 / level).min(affordable).max(2.0 / level);
         self.orders.max(wanted.ceil() as usize).min(MOST_ORDERS)
     }
 
-    /// Values of a series, of which those that lie apart count as less far: a level is the mean of these. `None` of fewer than two.
+    /// Values of a series, of which those that lie apart count as less far: a level is the mean of these. `None` of
+    /// fewer than two.
     #[must_use]
     pub fn settled(&self, values: &[f64]) -> Option<Vec<f64>> {
         let middle = median(values)?;
@@ -77,8 +80,8 @@ impl ChangeSearch {
         let one = self.resolution.max(rounding(values));
         let mut bounds = (f64::NEG_INFINITY, f64::INFINITY);
         if median(&differences)? <= one {
-            // Half of the neighbours are equal, so that the others' scale may be that of a change or of runs that lie apart: fewer runs
-            // than a level has count as the next.
+            // Half of the neighbours are equal, so that the others' scale may be that of a change or of runs that lie
+            // apart: fewer runs than a level has count as the next.
             bounds = inner(values, self.least.saturating_sub(1))?;
             differences.retain(|it| *it > one);
         }
@@ -88,8 +91,8 @@ impl ChangeSearch {
         Some(near.collect())
     }
 
-    /// The fewest values in which a step can be told at this level. Those of half a series lie at one of its ends in two of all
-    /// orders.
+    /// The fewest values in which a step can be told at this level. Those of half a series lie at one of its ends in
+    /// two of all orders.
     #[must_use]
     pub fn least_values(&self) -> usize {
         let is_enough = |values: &usize| {
@@ -107,9 +110,9 @@ impl ChangeSearch {
         (0..MOST_VALUES).find(is_enough).unwrap_or(MOST_VALUES)
     }
 
-    /// The lengths of the shortest and the longest window that so many values can show at this level; `None` where they can
-    /// show none. In a random order the values of a window lie together in as many ways as such a window has places, as do
-    /// all others.
+    /// The lengths of the shortest and the longest window that so many values can show at this level; `None` where they
+    /// can show none. In a random order the values of a window lie together in as many ways as such a window has
+    /// places, as do all others.
     #[must_use]
     pub fn windows(&self, values: usize) -> Option<(usize, usize)> {
         if !self.has_windows(values) {
@@ -139,12 +142,13 @@ impl ChangeSearch {
 pub struct ChangePoint {
     /// The number of the first value of the new level.
     pub at: usize,
-    /// The share of random orders in which a cut was as good, corrected for the questions: the chance of one where nothing changed.
+    /// The share of random orders in which a cut was as good, corrected for the questions: the chance of one where
+    /// nothing changed.
     pub p: f64,
 }
 
-/// The places at which the level changed, in the order of the series; of a longer series only the last [`MOST_VALUES`] are
-/// looked at. Values that are no numbers are an error of the caller's: a part that has some has no change.
+/// The places at which the level changed, in the order of the series; of a longer series only the last [`MOST_VALUES`]
+/// are looked at. Values that are no numbers are an error of the caller's: a part that has some has no change.
 #[must_use]
 pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     let skipped = values.len().saturating_sub(MOST_VALUES);
@@ -188,8 +192,8 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     found
 }
 
-/// The cut between two levels that leaves the smallest distances from their medians, `known` where none is better. Beside values
-/// that count as less far than they are, a run of one level may look like one of the other.
+/// The cut between two levels that leaves the smallest distances from their medians, `known` where none is better.
+/// Beside values that count as less far than they are, a run of one level may look like one of the other.
 fn edge(part: &[f64], known: usize, least: usize) -> usize {
     let apart = |values: &[f64]| {
         let middle = median(values).unwrap_or_default();
@@ -355,8 +359,8 @@ impl Part {
     }
 }
 
-/// Whether a window says so much more than a step that its second end is worth it, by the modified Bayesian information criterion (N. R.
-/// Zhang, D. O. Siegmund, Biometrics 63, 2007).
+/// Whether a window says so much more than a step that its second end is worth it, by the modified Bayesian information
+/// criterion (N. R. Zhang, D. O. Siegmund, Biometrics 63, 2007).
 fn is_window(sums: &[f64], least: usize, step: Window) -> bool {
     let window = best_window(sums, least, false);
     let count = (sums.len() - 1) as f64;
@@ -379,7 +383,8 @@ fn best_step(sums: &[f64], least: usize) -> Option<Window> {
     windows.reduce(Window::better)
 }
 
-/// The best of all windows that have enough values on either side; of `some` lengths alone, each an eighth above the one before.
+/// The best of all windows that have enough values on either side; of `some` lengths alone, each an eighth above the
+/// one before.
 fn best_window(sums: &[f64], least: usize, some: bool) -> Window {
     let count = sums.len().saturating_sub(1);
     let next = |length: &usize| Some(length + if some { (length / 8).max(1) } else { 1 });

@@ -21,7 +21,8 @@ fn places(values: &[f64], seed: u64) -> Vec<usize> {
         .collect()
 }
 
-/// Values of a kind, without a change: normal, log-normal, heavy-tailed, rounded ones of which many are one, and such as most are one.
+/// Values of a kind, without a change: normal, log-normal, heavy-tailed, rounded ones of which many are one, and such
+/// as most are one.
 fn unchanged(kind: usize, count: usize, draw: &mut Draw) -> Vec<f64> {
     let mut one = || match kind {
         0 => draw.normal(),

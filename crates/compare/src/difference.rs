@@ -15,7 +15,8 @@ const MOST_DIVIDED: f64 = 200_000.0;
 /// Ways that are drawn where there are more.
 const DRAWN: u32 = 19_999;
 
-/// A difference with its error. Its scale is that of the values: of logarithms, a difference is the logarithm of a ratio.
+/// A difference with its error. Its scale is that of the values: of logarithms, a difference is the logarithm of a
+/// ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
     /// Pairs, or runs of the smaller side.
@@ -59,8 +60,8 @@ impl Difference {
 }
 
 impl Difference {
-    /// The interval at a level (0.05) that agrees with what was decided at it: it holds 0 where the difference is not `proven`, whatever kept it
-    /// from being.
+    /// The interval at a level (0.05) that agrees with what was decided at it: it holds 0 where the difference is not
+    /// `proven`, whatever kept it from being.
     #[must_use]
     pub fn decided_interval(&self, level: f64, proven: bool) -> (f64, f64) {
         let (low, high) = self.interval(1.0 - level);
@@ -70,13 +71,13 @@ impl Difference {
         }
     }
 
-    /// The same with another error, of so many degrees of freedom.
+    /// This difference with another error, of so many degrees of freedom.
     #[must_use]
     pub(crate) fn with_error(self, error: f64, freedom: f64) -> Self {
         Self::of(self.count, self.mean, error, freedom).unwrap_or(self)
     }
 
-    /// The same in other units: so many of the new one are one of the old.
+    /// This difference in other units: so many of the new one are one of the old.
     #[must_use]
     pub fn scaled(&self, by: f64) -> Self {
         Self {
@@ -86,7 +87,8 @@ impl Difference {
         }
     }
 
-    /// The smallest difference that as many runs with as much noise show in four of five experiments, at a level (0.05).
+    /// The smallest difference that as many runs with as much noise show in four of five experiments, at a level
+    /// (0.05).
     #[must_use]
     pub fn visible(&self, level: f64) -> f64 {
         let t = quantile(1.0 - level / 2.0, self.freedom) + quantile(0.8, self.freedom);
@@ -100,7 +102,7 @@ pub fn paired(differences: &[f64]) -> Option<Difference> {
     paired_from(differences, 0.0)
 }
 
-/// The same where what is known of the values leaves them no smaller variance than this: that of counts, say, is their mean at least,
+/// As [`paired`], where the values can have no smaller variance than this: that of counts, say, is their mean at least,
 /// and few counts that happen to agree show none.
 pub(crate) fn paired_from(differences: &[f64], floor: f64) -> Option<Difference> {
     let (mean, variance) = moments(differences)?;
@@ -109,14 +111,14 @@ pub(crate) fn paired_from(differences: &[f64], floor: f64) -> Option<Difference>
     Difference::of(differences.len(), mean, error, n - 1.0)
 }
 
-/// The difference between runs that stand in no pairs, by Welch's test. `None` where a side has fewer than two, or what is no
-/// number.
+/// The difference between runs that stand in no pairs, by Welch's test. `None` where a side has fewer than two, or what
+/// is no number.
 #[must_use]
 pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Difference> {
     unpaired_from(a, b, [0.0; 2])
 }
 
-/// The same where the values of A and of B have no smaller variance than these.
+/// As [`unpaired`], where the values of A and of B have no smaller variance than these.
 fn unpaired_from(a: &[f64], b: &[f64], floors: [f64; 2]) -> Option<Difference> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a)?, moments(b)?);
     let (variance_a, variance_b) = (variance_a.max(floors[0]), variance_b.max(floors[1]));
@@ -130,8 +132,8 @@ fn unpaired_from(a: &[f64], b: &[f64], floors: [f64; 2]) -> Option<Difference> {
     Difference::of(a.len().min(b.len()), mean_b - mean_a, error, freedom)
 }
 
-/// The difference between counts of events, such as failures: pairs of runs, or two sets of them. Their variance is that of Poisson's
-/// distribution at least. `None` as [`paired`] and [`unpaired`].
+/// The difference between counts of events, such as failures: pairs of runs, or two sets of them. Their variance is
+/// that of Poisson's distribution at least. `None` as [`paired`] and [`unpaired`].
 #[must_use]
 pub fn counted(a: &[f64], b: &[f64], are_pairs: bool) -> Option<Difference> {
     let all = a.iter().chain(b);
@@ -145,8 +147,8 @@ pub fn counted(a: &[f64], b: &[f64], are_pairs: bool) -> Option<Difference> {
     }
 }
 
-/// The share of all ways to give the differences other signs that lie as far from 0 as they do: a test that assumes nothing of
-/// how they are distributed. `None` for no pair, more than 20, or what is no number.
+/// The share of all ways to give the differences other signs that lie as far from 0 as they do: a test that assumes
+/// nothing of how they are distributed. `None` for no pair, more than 20, or what is no number.
 #[must_use]
 pub fn sign_flip(differences: &[f64]) -> Option<f64> {
     let n = differences.len();
@@ -172,9 +174,10 @@ pub fn sign_flip(differences: &[f64]) -> Option<f64> {
     Some(as_far as f64 / all as f64)
 }
 
-/// The share of all ways to divide the values among two sides of these sizes whose means lie as far apart: a test of runs that stand in no
-/// pairs which assumes nothing of how values are distributed, such as losses that are all or nothing. Of more ways than can be tried, so many are
-/// drawn, the same ones each time. `None` for an empty side, or what is no number.
+/// The share of all ways to divide the values among two sides of these sizes whose means lie as far apart: a test of
+/// runs that stand in no pairs which assumes nothing of how values are distributed, such as losses that are all or
+/// nothing. Of more ways than can be tried, so many are drawn, the same ones each time. `None` for an empty side, or
+/// what is no number.
 #[must_use]
 pub fn permuted(a: &[f64], b: &[f64]) -> Option<f64> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
@@ -225,8 +228,8 @@ fn divide(values: &[f64], some: usize, sum: f64, tell: &mut impl FnMut(f64)) {
     }
 }
 
-/// The probability that runs of two sides which are all alike divide so that what some of them have (a failure, say) is in every run of one
-/// side and in none of the other: Fisher's exact test of such a table, at most twice its one tail.
+/// The probability that runs of two sides which are all alike divide so that what some of them have (a failure, say) is
+/// in every run of one side and in none of the other: Fisher's exact test of such a table, at most twice its one tail.
 #[must_use]
 pub fn separated(a: usize, b: usize) -> f64 {
     // One in as many ways as there are to choose the runs of A.
@@ -234,8 +237,8 @@ pub fn separated(a: usize, b: usize) -> f64 {
     (2.0 / ways).min(1.0)
 }
 
-/// The probability that runs of two sides which are all alike divide so, or less evenly: Fisher's exact test, two-sided. Of each side how many
-/// runs have something, and how many there are.
+/// The probability that runs of two sides which are all alike divide so, or less evenly: Fisher's exact test,
+/// two-sided. Of each side how many runs have something, and how many there are.
 #[must_use]
 pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     let have = a.0 + b.0;
@@ -261,8 +264,8 @@ pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     all.filter(|it| *it <= observed).sum::<f64>().min(1.0)
 }
 
-/// The smallest probability that [`fisher`] has of tables with these sums: which side whose runs have something does not matter to it, nor how
-/// they divide.
+/// The smallest probability that [`fisher`] has of tables with these sums: which side whose runs have something does
+/// not matter to it, nor how they divide.
 #[must_use]
 pub fn least_fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     let have = a.0 + b.0;
@@ -277,8 +280,8 @@ pub fn runs_to_separate(level: f64) -> Option<u32> {
     (2..=MOST_SEPARATED).find(|runs| separated(*runs as usize, *runs as usize) <= level)
 }
 
-/// How many pairs would show a difference of `size` in four of five experiments, at a level (0.05), where differences of pairs
-/// have this standard deviation. `None` beyond a million.
+/// How many pairs would show a difference of `size` in four of five experiments, at a level (0.05), where differences
+/// of pairs have this standard deviation. `None` beyond a million.
 #[must_use]
 pub fn pairs_needed(deviation: f64, size: f64, level: f64) -> Option<u32> {
     if !(deviation.is_finite() && size > 0.0) {

@@ -1,9 +1,10 @@
 //! Where a curve of latency against rate begins to rise faster than the rate: its knee, by Kneedle.
 //!
-//! V. Satopää, J. Albrecht, D. Irwin, B. Raghavan, "Finding a 'Kneedle' in a Haystack: Detecting Knee Points in System Behavior"
-//! (ICDCS Workshops 2011). Both axes are stretched to 0 to 1; the knee is where the curve lies farthest below the diagonal, if it comes
-//! back by more than the mean distance of two rates (the paper's sensitivity, 1). Noise is smoothed by the closest curve that nowhere falls.
-//! Stretched axes hide how far a curve grows: beyond a knee it has to grow by the rate's factor at least.
+//! V. Satopää, J. Albrecht, D. Irwin, B. Raghavan, "Finding a 'Kneedle' in a Haystack: Detecting Knee Points in System
+//! Behavior" (ICDCS Workshops 2011). Both axes are stretched to 0 to 1; the knee is where the curve lies farthest below
+//! the diagonal, if it comes back by more than the mean distance of two rates (the paper's sensitivity, 1). Noise is
+//! smoothed by the closest curve that nowhere falls. Stretched axes hide how far a curve grows: beyond a knee it has to
+//! grow by the rate's factor at least.
 
 /// Rates below which a curve has no shape.
 pub const LEAST_RATES: usize = 5;
@@ -11,12 +12,13 @@ pub const LEAST_RATES: usize = 5;
 const LEAST_RISE: f64 = 2.0;
 /// The latency has to grow by this many times what the rate does where it leaps.
 const LEAST_LEAP: f64 = 1.5;
-/// The same where no more is asked for: noise does not.
+/// That many times where no rise is asked for.
 const SURE_LEAP: f64 = 5.0;
 /// The paper's sensitivity: how many mean distances of two rates the curve has to come back.
 const SENSITIVITY: f64 = 1.0;
 
-/// The place of the knee among the points (rate, latency), which are in the order of their rates; `None` where there is none.
+/// The place of the knee among the points (rate, latency), which are in the order of their rates; `None` where there is
+/// none.
 #[must_use]
 pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let is_finite = points

@@ -1,5 +1,5 @@
-//! Plays experiments on run-like data: seconds that depend on each other, runs that differ by themselves, and drift over the
-//! whole time. The verdicts must be wrong as rarely as they say.
+//! Plays experiments on run-like data: seconds that depend on each other, runs that differ by themselves, and drift
+//! over the whole time. The verdicts must be wrong as rarely as they say.
 
 use crate::order::Draw;
 use crate::{

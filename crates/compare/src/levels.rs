@@ -1,7 +1,7 @@
 //! Several questions at once: probabilities corrected so that the level holds for all of them together.
 
-/// Corrects probabilities by Holm's method: with these, the chance to call anything changed where nothing has is the level.
-/// In the order of the input; what is no number stays, and counts as no question.
+/// Corrects probabilities by Holm's method: with these, the chance to call anything changed where nothing has is the
+/// level. In the order of the input; what is no number stays, and counts as no question.
 #[must_use]
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let order = ascending(p);
@@ -17,8 +17,9 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// The level that each probability is held against by Holm's method: those that are below theirs are what [`holm`] calls changed at this level.
-/// An interval of this confidence leaves out 0 where its figure has changed, and there alone.
+/// The level that each probability is held against by Holm's method: those that are below theirs are what [`holm`]
+/// calls changed at this level. An interval of this confidence leaves out 0 where its figure has changed, and there
+/// alone.
 #[must_use]
 pub fn holm_levels(p: &[f64], level: f64) -> Vec<f64> {
     let order = ascending(p);
@@ -37,8 +38,8 @@ pub fn holm_levels(p: &[f64], level: f64) -> Vec<f64> {
     levels
 }
 
-/// Corrects probabilities by the method of Benjamini and Hochberg: of all that these call changed, the share in which nothing has is
-/// the level. In the order of the input; what is no number stays, and counts as no question.
+/// Corrects probabilities by the method of Benjamini and Hochberg: of all that these call changed, the share in which
+/// nothing has is the level. In the order of the input; what is no number stays, and counts as no question.
 #[must_use]
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let order = ascending(p);

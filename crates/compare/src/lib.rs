@@ -1,6 +1,6 @@
-//! What runs of one experiment say together, what two sides of an experiment say of each other, and what two sets of samples do.
-//! Pure functions: numbers in, numbers out. The run is the unit of evidence; seconds of one run depend on each other and
-//! are never pooled.
+//! Statistics of runs of one experiment, of two sides of an experiment, and of two sets of samples. Pure functions:
+//! numbers in, numbers out. The run is the unit of evidence; seconds of one run depend on each other and are never
+//! pooled.
 
 mod blocks;
 mod changes;

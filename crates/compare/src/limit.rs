@@ -1,13 +1,13 @@
 //! The search for the highest rate that holds: bracketed, bisected on a logarithmic scale, both ends confirmed.
 //!
-//! What a trial says is noisy near the limit, so that a rate may hold once and not the next time. The answer is therefore an
-//! interval: below it every trial held, above it none did, and between lie the rates of which that cannot be said. Each step
-//! follows from the trials alone, so that a search that was stopped goes on where it was.
+//! Trials are noisy near the limit, so that a rate may hold once and not the next time. The answer is therefore an
+//! interval: below it every trial held, above it none did, and between lie the rates of which that cannot be said. Each
+//! step follows from the trials alone, so that a search that was stopped goes on where it was.
 
 /// So many trials outweigh one that says the contrary.
 const MOSTLY: usize = 3;
 
-/// What a trial at a rate came to.
+/// Outcome of a trial at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialOutcome {
     /// The rate held.
@@ -36,14 +36,14 @@ pub struct LimitSearch {
 }
 
 impl LimitSearch {
-    /// A rate to three digits within what may be tried: its ends have as many digits as they have, and rounded ones would lie beyond
-    /// them, or be tried again and again without ever being reached.
+    /// A rate to three digits within what may be tried: its ends have as many digits as they have, and rounded ones
+    /// would lie beyond them, or be tried again and again without ever being reached.
     fn rounded(&self, rate: f64) -> f64 {
         round_rate(rate).max(self.least).min(self.most)
     }
 }
 
-/// What is to be done next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LimitStep {
     /// Try this rate.
@@ -55,15 +55,15 @@ pub enum LimitStep {
 /// Between which rates the limit lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LimitInterval {
-    /// The highest rate that held, and below which every rate held that was tried: each in all of its trials, or in three
-    /// of four. `None` where there is none.
+    /// The highest rate that held, and below which every rate held that was tried: each in all of its trials, or in
+    /// three of four. `None` where there is none.
     pub low: Option<f64>,
     /// The lowest rate that did not hold, and above which none did; `None` where there is none.
     pub high: Option<f64>,
     /// The lowest rate above `low` at which trials were unclear only.
     pub unclear: Option<f64>,
-    /// Nothing is left to be tried: the ends lie as close as was asked for, but for rates that hold in some trials and not in others,
-    /// or one is open. `low` is confirmed then, and so is `high` above it.
+    /// Nothing is left to be tried: the ends lie as close as was asked for, but for rates that hold in some trials and
+    /// not in others, or one is open. `low` is confirmed then, and so is `high` above it.
     pub is_ended: bool,
 }
 
@@ -75,7 +75,7 @@ impl LimitInterval {
     }
 }
 
-/// What all trials of one rate say.
+/// All trials of one rate.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     rate: f64,
@@ -94,7 +94,7 @@ impl Tried {
         self.missed > 0 && self.missed >= MOSTLY * self.held
     }
 
-    /// What is unclear once may be an accident; twice, it is not.
+    /// Unclear once may be an accident; twice, it is not.
     const fn is_unclear(&self) -> bool {
         self.held == 0 && self.missed == 0 && self.unclear > 1
     }
@@ -154,7 +154,8 @@ fn interval(tried: &[Tried]) -> LimitInterval {
     }
 }
 
-/// A rate whose only trial was unclear, or that does not hold although a higher one does, until more trials of it agree.
+/// A rate whose only trial was unclear, or that does not hold although a higher one does, until more trials of it
+/// agree.
 fn again(search: &LimitSearch, tried: &[Tried]) -> Option<f64> {
     let highest = tried.iter().rev().find(|it| it.is_held());
     let is_odd = |it: &&Tried| {

@@ -8,9 +8,9 @@ use crate::order::Draw;
 /// Experiments without a difference that are played to find the level.
 const PLAYED: usize = 20_000;
 
-/// The level of each look, so that all of them together keep `level`, where an experiment ends at the first look that shows a
-/// difference. Looks are numbers of pairs, ascending; those below 2 are none. It is found by playing experiments in which nothing differs, from
-/// a seed of its own: the same looks always give the same level.
+/// The level of each look, so that all of them together keep `level`, where an experiment ends at the first look that
+/// shows a difference. Looks are numbers of pairs, ascending; those below 2 are none. It is found by playing
+/// experiments in which nothing differs, from a seed of its own: the same looks always give the same level.
 #[must_use]
 pub fn level_of_each(looks: &[usize], level: f64) -> f64 {
     let mut looks: Vec<usize> = looks.iter().copied().filter(|look| *look >= 2).collect();

@@ -1,6 +1,6 @@
 //! Variances that many functions tell together (empirical Bayes).
 //!
-//! What a function costs in eight pairs of runs has a variance of seven degrees of freedom, behind a correction over
+//! A function's cost in eight pairs of runs has a variance of seven degrees of freedom, behind a correction over
 //! hundreds of functions: that asks for 7 standard errors where a variance that is known asks for 4. All functions of a
 //! profile are counted by the same samples in the same runs, so that each tells of the others how much more than by
 //! chance of sampling runs differ: G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential

@@ -3,9 +3,9 @@
 /// A side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What is compared with.
+    /// The reference.
     A,
-    /// What is compared.
+    /// The side that is compared with it.
     B,
 }
 
@@ -20,9 +20,9 @@ impl Side {
     }
 }
 
-/// The order of the runs of some pairs: blocks of ABBA or BAAB as a seed draws them, so that what drifts with time hits both sides
-/// alike and nothing that comes and goes keeps step with them. Each two runs in a row are a pair. The order of fewer pairs is the
-/// beginning of that of more.
+/// The order of the runs of some pairs: blocks of ABBA or BAAB as a seed draws them, so that what drifts with time hits
+/// both sides alike and nothing that comes and goes keeps step with them. Each two runs in a row are a pair. The order
+/// of fewer pairs is the beginning of that of more.
 #[must_use]
 pub fn order(seed: u64, pairs: usize) -> Vec<Side> {
     let mut draw = Draw::new(seed);
@@ -39,8 +39,8 @@ pub fn order(seed: u64, pairs: usize) -> Vec<Side> {
     order
 }
 
-/// In which order the cells of a matrix have their turn in each of its rounds: another order in each round, so that nothing that comes
-/// and goes keeps step with one of them.
+/// In which order the cells of a matrix have their turn in each of its rounds: another order in each round, so that
+/// nothing that comes and goes keeps step with one of them.
 #[must_use]
 pub fn turns(seed: u64, round: u32, cells: usize) -> Vec<usize> {
     // Not the numbers that `order` draws from the same seed.

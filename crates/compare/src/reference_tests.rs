@@ -1,6 +1,6 @@
 //! Spreads, intervals, tests and corrections are those of SciPy and statsmodels, changes of a level those of MongoDB's
-//! signal-processing-algorithms, laws of scalability those of SciPy's `curve_fit`. `reference.py`, `changes.py` and `scalability.py` wrote the
-//! values.
+//! signal-processing-algorithms, laws of scalability those of SciPy's `curve_fit`. `reference.py`, `changes.py` and
+//! `scalability.py` wrote the values.
 
 use crate::{benjamini_hochberg, holm, paired, sign_flip, spread, unpaired};
 use serde_json::Value;

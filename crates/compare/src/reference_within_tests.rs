@@ -1,4 +1,5 @@
-//! Intervals within one run are those that numpy and arch find from the samples themselves. `within.py` wrote the values.
+//! Intervals within one run are those that numpy and arch find from the samples themselves. `within.py` wrote the
+//! values.
 
 use crate::{ValueCounts, within_one_run};
 use serde_json::Value;

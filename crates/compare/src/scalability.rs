@@ -1,14 +1,15 @@
 //! The Universal Scalability Law: throughput X of N clients, `X(N) = λN / (1 + σ(N-1) + κN(N-1))`.
 //!
-//! λ is what one client alone gets, σ the share of the work that waits for what is shared (contention), κ what each pair of clients
-//! costs to agree (coherence). N. J. Gunther, "A General Theory of Computational Scalability Based on Rational Functions" (2008),
-//! <https://arxiv.org/abs/0808.1431>. Fitted by least squares (Levenberg and Marquardt); σ and κ are not negative.
+//! λ is what one client alone gets, σ the share of the work that waits for what is shared (contention), κ what each
+//! pair of clients costs to agree (coherence). N. J. Gunther, "A General Theory of Computational Scalability Based on
+//! Rational Functions" (2008), <https://arxiv.org/abs/0808.1431>. Fitted by least squares (Levenberg and Marquardt); σ
+//! and κ are not negative.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// Distinct numbers of clients below which three parameters say nothing.
 pub const LEAST_CLIENT_COUNTS: usize = 4;
-/// What the law leaves unexplained, or a mean lies off the curve, before the law is called a poor fit.
+/// Explained share of the variance, and distance of a mean from the curve, beyond which the law is a poor fit.
 const LEAST_EXPLAINED: f64 = 0.9;
 const MOST_OFF: f64 = 0.1;
 /// How far beyond the largest number of clients that was tried a peak is told.
@@ -30,7 +31,8 @@ pub struct ScalePoint {
 pub struct Estimate {
     /// The value.
     pub value: f64,
-    /// By the curvature at the best fit and Student's t; `None` where the value lies at its bound, or runs are as few as parameters.
+    /// By the curvature at the best fit and Student's t; `None` where the value lies at its bound, or runs are as few
+    /// as parameters.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -106,8 +108,8 @@ impl Scalability {
         (coherence > 0.0).then(|| ((1.0 - contention).max(0.0) / coherence).sqrt().max(1.0))
     }
 
-    /// What is lost of the throughput that so many clients would have without contention and coherence, as shares of it: the whole, and
-    /// the parts of both.
+    /// Throughput lost to contention and coherence, as shares of what so many clients would have without them: the
+    /// whole, and the parts of both.
     #[must_use]
     pub fn lost(&self, clients: f64) -> [f64; 3] {
         let contention = self.contention.value * (clients - 1.0);
@@ -153,7 +155,8 @@ pub fn scalability(points: &[ScalePoint]) -> Option<Scalability> {
             ..*it
         })
         .collect();
-    // Where a parameter would be negative, it is at its bound: each choice of those is a fit of its own, and the best one counts.
+    // Where a parameter would be negative, it is at its bound: each choice of those is a fit of its own, and the best
+    // one counts.
     let free = [
         [true, true, true],
         [true, true, false],

@@ -40,7 +40,7 @@ pub struct ShareDifference {
 }
 
 impl ShareDifference {
-    /// What the second has more than the first.
+    /// The second less the first.
     #[must_use]
     pub fn change(&self) -> f64 {
         self.b - self.a
@@ -75,7 +75,7 @@ impl PartOf {
         }
     }
 
-    /// The same in units in which a sample of the whole weighs 1, so that sets in different units can be pooled.
+    /// In units in which a sample of the whole weighs 1, so that sets in different units can be pooled.
     fn in_samples(self) -> Self {
         let unit = self.whole.squares / self.whole.weight;
         if !unit.is_finite() || unit <= 0.0 {
@@ -130,8 +130,8 @@ fn standard_error(a: PartOf, b: PartOf) -> Option<f64> {
     Some((share * (1.0 - share) * weighs * of_each).sqrt())
 }
 
-/// The smallest change of a share (0 to 1) that two sets of samples can tell; `None` where they can tell none: one is empty, or the share
-/// cannot change by so much.
+/// The smallest change of a share (0 to 1) that two sets of samples can tell; `None` where they can tell none: one is
+/// empty, or the share cannot change by so much.
 #[must_use]
 pub fn smallest_change(share: f64, a: Amount, b: Amount) -> Option<f64> {
     let (a, b) = (a.samples(), b.samples());

@@ -1,16 +1,17 @@
-//! Questions that stand in a tree, such as what every frame of a flame graph costs: which of many changes are proven, where what lies
-//! below a frame is asked about only when something changed there.
+//! Questions that stand in a tree, such as what every frame of a flame graph costs: which of many changes are proven,
+//! where what lies below a frame is asked about only when something changed there.
 //!
-//! A frame asks two things. *Did anything change here or below?* is a group; its probability is that of Simes over all frames in it, so
-//! that two changes below it which cancel out are seen all the same. *Did the whole of this frame change?* is a leaf of the group. Groups and
-//! leaves are decided from the root down by DAGGER (Ramdas, Chen, Wainwright and Jordan, "A sequential algorithm for false discovery rate
-//! control on directed acyclic graphs", Biometrika 106, 2019, 69-86), which of a tree without depth is the method of Benjamini and
-//! Hochberg, and of any tree that of Lynch and Guo (2016): what is decided at a depth may be wrong as often as the level says, given all that was
-//! decided above it, and nothing is decided below a group in which nothing changed. The root is a group of everything: where nothing changed at
-//! all, the chance that anything is called changed is the level.
+//! A frame asks two things. *Did anything change here or below?* is a group; its probability is that of Simes over all
+//! frames in it, so that two changes below it which cancel out are seen all the same. *Did the whole of this frame
+//! change?* is a leaf of the group. Groups and leaves are decided from the root down by DAGGER (Ramdas, Chen,
+//! Wainwright and Jordan, "A sequential algorithm for false discovery rate control on directed acyclic graphs",
+//! Biometrika 106, 2019, 69-86), which of a tree without depth is the method of Benjamini and Hochberg, and of any tree
+//! that of Lynch and Guo (2016): what is decided at a depth may be wrong as often as the level says, given all that was
+//! decided above it, and nothing is decided below a group in which nothing changed. The root is a group of everything:
+//! where nothing changed at all, the chance that anything is called changed is the level.
 //!
-//! A frame that hands (nearly) all of its cost to one callee asks the same as that callee; such a chain is one question, which its last frame
-//! answers.
+//! A frame that hands (nearly) all of its cost to one callee asks the same as that callee; such a chain is one
+//! question, which its last frame answers.
 
 /// A frame of the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +24,7 @@ pub struct TreeQuestion {
     pub p: f64,
 }
 
-/// What is decided of a frame.
+/// The decision on a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TreeAnswer {
     /// Something changed here or below.
@@ -37,7 +38,8 @@ pub struct TreeAnswer {
 /// The share of a frame's cost from which on a callee is asked the same.
 const SAME_QUESTION: f64 = 0.9;
 
-/// Decides all frames of a tree at a level: of those that are called changed, at most this share is expected to be none.
+/// Decides all frames of a tree at a level: of those that are called changed, at most this share is expected to be
+/// none.
 #[must_use]
 pub fn decide_tree(questions: &[TreeQuestion], level: f64) -> Vec<TreeAnswer> {
     let chains = Chains::of(questions);
@@ -112,7 +114,7 @@ struct Groups<'c> {
     whole: f64,
 }
 
-/// What was decided of chains.
+/// Decisions on chains.
 #[derive(Debug)]
 struct Decided {
     opened: Vec<bool>,
@@ -169,7 +171,8 @@ impl<'c> Groups<'c> {
         }
     }
 
-    /// The questions at a depth whose group above is open: groups of that depth, and leaves of groups of the depth above.
+    /// The questions at a depth whose group above is open: groups of that depth, and leaves of groups of the depth
+    /// above.
     fn asked_at(&self, depth: usize, opened: &[bool]) -> Vec<Asked> {
         let is_open =
             |chain: Option<usize>| chain.is_none_or(|chain| opened.get(chain) == Some(&true));

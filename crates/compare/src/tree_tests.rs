@@ -45,8 +45,8 @@ fn tree(draw: &mut Draw) -> Vec<Played> {
     tree
 }
 
-/// What frames cost in a run, of which the whole broker costs 1 or so: noise that all of them share, noise that neighbours share, and that
-/// of so many samples.
+/// Costs of frames in a run, of which the whole broker costs 1 or so: with noise that all of them share, noise that
+/// neighbours share, and that of so many samples.
 fn run(draw: &mut Draw, tree: &[Played], change: &[f64]) -> Vec<f64> {
     let machine = 1.0 + 0.03 * draw.normal();
     let mut neighbours = 0.0;

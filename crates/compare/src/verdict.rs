@@ -1,15 +1,15 @@
-//! What is decided of a difference.
+//! The decision on a difference.
 
 use crate::difference::{Difference, pairs_needed, sign_flip};
 
-/// The level of the sign-flip test that guards the verdict, or the verdict's own where that is laxer: it assumes nothing of the distribution,
-/// and is coarse with few pairs.
+/// The level of the sign-flip test that guards the verdict, or the verdict's own where that is laxer: it assumes
+/// nothing of the distribution, and is coarse with few pairs.
 const GUARD: f64 = 0.10;
-/// The fewest pairs, or runs of each side, that can be called different: with fewer pairs, every flip of signs is likelier than the guard's
-/// level; fewer runs that happen to agree are no measure of how far runs differ.
+/// The fewest pairs, or runs of each side, that can be called different: with fewer pairs, every flip of signs is
+/// likelier than the guard's level; fewer runs that happen to agree are no measure of how far runs differ.
 pub const LEAST_PAIRS: usize = 5;
 
-/// What is decided of a figure's difference between two sides.
+/// The decision on a figure's difference between two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It differs, and by more than the margin as far as can be told.
@@ -18,21 +18,22 @@ pub enum Verdict {
     Negligible,
     /// It differs by less than the margin, if at all.
     Same,
-    /// The runs do not tell. So many pairs would tell a difference as large as the margin; `None` where that is beyond counting.
+    /// The runs do not tell. So many pairs would tell a difference as large as the margin; `None` where that is beyond
+    /// counting.
     CannotTell {
         /// Pairs in all.
         pairs: Option<u32>,
     },
 }
 
-/// Whether so many pairs, or runs of each side, can be called different whatever they show. What cannot is no question beside others: it would
-/// take level from what can.
+/// Whether so many pairs, or runs of each side, can be called different whatever they show. What cannot is no question
+/// beside others: it would take level from what can.
 #[must_use]
 pub const fn can_differ(count: usize) -> bool {
     count >= LEAST_PAIRS
 }
 
-/// What a verdict is found with.
+/// Levels and margin of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
     /// Chance to call something changed that is not (0.05), all questions that are asked together.
@@ -59,8 +60,8 @@ pub fn is_guarded(guard: Option<f64>, level: f64) -> bool {
     guard.is_none_or(|guard| guard <= GUARD.max(level))
 }
 
-/// The probability that decides at a level: where the guard does not let a difference be called one, that of the guard. A difference is called one
-/// where it is the level at most.
+/// The probability that decides at a level: where the guard does not let a difference be called one, that of the guard.
+/// A difference is called one where it is the level at most.
 #[must_use]
 pub fn guarded(p: f64, guard: Option<f64>, level: f64) -> f64 {
     match guard {

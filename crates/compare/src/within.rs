@@ -1,13 +1,13 @@
 //! How well one run knows its own quantiles: intervals by the stationary bootstrap.
 //!
-//! A run is cut into slices of a second or so, each with all values that were counted in it. Slices near each other are alike (a queue that is
-//! long stays long), so that they are not drawn one by one: each resample joins stretches of the run, whose lengths are random with
-//! a given mean, until it is as long as the run; behind the end of the run comes its beginning. What is drawn is merged, and its quantiles are taken.
-//! The middle 95 % of these are the interval.
+//! A run is cut into slices of a second or so, each with all values that were counted in it. Slices near each other are
+//! alike (a queue that is long stays long), so that they are not drawn one by one: each resample joins stretches of the
+//! run, whose lengths are random with a given mean, until it is as long as the run; behind the end of the run comes its
+//! beginning. What is drawn is merged, and its quantiles are taken. The middle 95 % of these are the interval.
 //! (Politis, Romano 1994: The Stationary Bootstrap. Journal of the American Statistical Association 89, 1303–1313.)
 //!
-//! Such an interval holds the quantile of the run's own stationary distribution: of a run of the same length under the same conditions. It says
-//! nothing of how far runs differ, which is why nothing is decided by it.
+//! Such an interval holds the quantile of the run's own stationary distribution: of a run of the same length under the
+//! same conditions. It says nothing of how far runs differ, which is why nothing is decided by it.
 
 use crate::order::Draw;
 
@@ -64,8 +64,8 @@ pub enum NoInterval {
     Empty,
 }
 
-/// The 95 % interval of each quantile (0 to 1) within one run. `block` is the mean length of a stretch, in slices. The same seed draws the
-/// same.
+/// The 95 % interval of each quantile (0 to 1) within one run. `block` is the mean length of a stretch, in slices. The
+/// same seed draws the same.
 ///
 /// # Errors
 /// Where the run is too short, or empty.

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A run of slices whose level, a logarithm, follows an AR(1) process with this correlation and a standard deviation of 1 in the long run; values
-/// of a slice are normal around it with the same deviation. In thousandths of a unit.
+/// A run of slices whose level, a logarithm, follows an AR(1) process with this correlation and a standard deviation of
+/// 1 in the long run; values of a slice are normal around it with the same deviation. In thousandths of a unit.
 fn run(draw: &mut Draw, slices: usize, correlation: f64) -> Vec<ValueCounts> {
     let mut level = draw.normal();
     let step = (1.0 - correlation * correlation).sqrt();
@@ -19,7 +19,8 @@ fn run(draw: &mut Draw, slices: usize, correlation: f64) -> Vec<ValueCounts> {
     all
 }
 
-/// The share of simulated runs whose interval holds the true quantile of the stationary distribution: normal, with a variance of 2.
+/// The share of simulated runs whose interval holds the true quantile of the stationary distribution: normal, with a
+/// variance of 2.
 fn coverage(slices: usize, block: f64, correlation: f64) -> [f64; 3] {
     const RUNS: u64 = 100;
     let mut held = [0_u64; 3];
@@ -37,8 +38,8 @@ fn coverage(slices: usize, block: f64, correlation: f64) -> [f64; 3] {
 /// Quantiles, and the same of the standard normal distribution.
 const ASKED: [(f64, f64); 3] = [(0.5, 0.0), (0.9, 1.281_552), (0.99, 2.326_348)];
 
-/// What docs/compare.md says of them: the nominal 95 % are reached where slices do not depend on each other, and missed where they do, the more
-/// the rarer what is asked for is.
+/// As docs/compare.md says, the nominal 95 % are reached where slices do not depend on each other, and missed where
+/// they do, the more the rarer the event is.
 #[test]
 fn intervals_hold_the_quantile_of_the_stationary_distribution_as_often_as_is_said() {
     let within = |found: [f64; 3], least: [f64; 3], most: f64, what: &str| {
