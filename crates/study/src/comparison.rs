@@ -1,4 +1,4 @@
-//! What archived runs of two sides say of the difference between them.
+//! The difference between archived runs of two sides.
 
 use std::collections::HashSet;
 
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use crate::figures::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
 use crate::spoiled::{spoiled, spoiled_by, spoiled_runs};
 
-/// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile costs CPU: it is
-/// none of them.
+/// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile
+/// costs CPU: it is none of them.
 const MAY_DIFFER: [&str; 5] = ["broker", "name", "description", "require", "note"];
 /// Reasons that are named, at most.
 const MOST_REASONS: usize = 20;
 
-/// What nobody can tell of runs that hide words.
+/// A warning about runs that hide words.
 const HIDDEN_WORDS: &str =
     "words of the load and the broker that are hidden (***) were not compared";
 
-/// What CPU says that is not of each message.
+/// A warning about CPU that is not per message.
 const PER_TIME: &str = "the broker's CPU is told per time (broker cores), not per message, so that a load that gets more done \
     takes more of it; what functions cost is not compared";
 
@@ -32,7 +32,8 @@ const MOST_SHOWN: usize = 100;
 /// Compares runs of two sides. Those that are not complete, or that a warning calls invalid, are left out.
 ///
 /// # Errors
-/// Where the sides must not be compared: other machines, other loads, too few runs. `force` compares what can be all the same.
+/// Where the sides must not be compared: other machines, other loads, too few runs. `force` compares what can be all
+/// the same.
 pub fn comparison(
     a: &[RunRecord],
     b: &[RunRecord],
@@ -246,7 +247,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What was under load, with its version and its runtime's.
+/// The broker under load, with its version and its runtime's.
 pub(crate) fn version(record: &RunRecord) -> String {
     let versions = &record.versions;
     let broker = versions.broker.clone().unwrap_or_default();
@@ -316,7 +317,7 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
     found
 }
 
-/// What it means for figures that a key of two experiments differs, and what can be compared.
+/// The effect on figures of a key that differs between two experiments, and what can be compared.
 fn experiments_differ(key: &str) -> (&'static str, &'static str) {
     match key.split('.').next() {
         Some("phases" | "until") => (
@@ -347,7 +348,8 @@ pub(crate) fn load_of(record: &RunRecord) -> String {
     load.to_string()
 }
 
-/// That words of the load or the broker are hidden in a run, where they are; a password, which says nothing of what is measured, is none.
+/// That words of the load or the broker are hidden in a run, where they are; a password, which says nothing of what is
+/// measured, is none.
 pub(crate) fn hidden_words<'r>(mut runs: impl Iterator<Item = &'r RunRecord>) -> Option<String> {
     let hides = |it: &Value| {
         let text = it.to_string().replace(r#""password":"***""#, "");
@@ -402,8 +404,8 @@ fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     })
 }
 
-/// Why the profiles of two runs do not cost the same: one has it in blocks alone. Whatever else is planned, what differs would be
-/// taken for the broker's.
+/// Why the profiles of two runs do not cost the same: one has it in blocks alone. Whatever else is planned, what
+/// differs would be taken for the broker's.
 fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     let blocks = |record: &RunRecord| {
         let length = record.experiment.pointer("/profile/blocks");
@@ -420,7 +422,8 @@ fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     })
 }
 
-/// Why the runs of a side are not of one broker. One that never answered did not say its version, and is no other one for that.
+/// Why the runs of a side are not of one broker. One that never answered did not say its version, and is no other one
+/// for that.
 fn mixed(name: &str, side: &[&RunRecord]) -> Option<Problem> {
     let (first, others) = side.split_first()?;
     let version = |of: fn(&RunRecord) -> Option<&String>| {
@@ -499,8 +502,8 @@ fn cut(value: &[char], differs_at: usize) -> String {
     before.chain(shown).chain(after).collect()
 }
 
-/// Rates that are nothing in some runs alone, also where a rate was requested and is no figure: that a broker stopped to deliver, or to take messages, is
-/// one. The last of the ways of a message stands for those before it.
+/// Rates that are nothing in some runs alone, also where a rate was requested and is no figure: that a broker stopped
+/// to deliver, or to take messages, is one. The last of the ways of a message stands for those before it.
 pub(crate) fn stopped_rates(runs: &[&RunSummary]) -> impl Iterator<Item = Quantity> {
     let kinds = [
         &["received rate", "completed rate", "sent rate"][..],

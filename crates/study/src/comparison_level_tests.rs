@@ -1,5 +1,5 @@
-//! Plays experiments on figures, among them counts of what is rare: they may be called changed as rarely as the level says, and those that
-//! changed are found.
+//! Plays experiments on figures, among them counts of what is rare: they may be called changed as rarely as the level
+//! says, and those that changed are found.
 
 use measure::ledger::LedgerSummary;
 use testkit::Random;
@@ -107,8 +107,8 @@ fn few_events_that_agree_in_every_run_prove_nothing() {
     }
 }
 
-/// Of three runs of each side a p of 1 stood beside an interval that had been moved to 0, and pairs that the exact test refused had a p below
-/// the level.
+/// Of three runs of each side a p of 1 stood beside an interval that had been moved to 0, and pairs that the exact test
+/// refused had a p below the level.
 #[test]
 fn interval_p_and_decision_agree() {
     let mut changed = 0;
@@ -156,7 +156,8 @@ fn interval_p_and_decision_agree() {
         }
     }
     assert!(changed > 500, "{changed}");
-    // By Student's t five pairs of which one goes the other way differ; of the flips of their signs, four of 32 are as far from 0.
+    // By Student's t five pairs of which one goes the other way differ; of the flips of their signs, four of 32 are as
+    // far from 0.
     let kind = FigureKind::of(&"sent rate".parse().expect("a figure"), 1e3, paired(true));
     let b = [1.02, 1.021, 1.019, 1.02, 0.998].map(|it| Some(1e3 * it));
     let mut found = undecided(&kind, vec![Some(1e3); 5], b.into(), paired(true)).expect("a test");

@@ -70,7 +70,8 @@ fn a_side_whose_broker_goes_is_never_the_same() {
     }
 }
 
-/// A broker elsewhere that refused connections, or hung, told no version: its runs are evidence against its side, not runs of another broker.
+/// A broker elsewhere that refused connections, or hung, told no version: its runs are evidence against its side, not
+/// runs of another broker.
 #[test]
 fn runs_whose_broker_never_answered_are_of_their_side() {
     for first in [false, true] {
@@ -109,7 +110,7 @@ fn runs_that_were_stopped_do_not_water_down_those_that_a_side_spoiled() {
     );
 }
 
-/// What the good side measured is shown, whether runs stand in pairs or not.
+/// The good side's measurements are shown, whether runs stand in pairs or not.
 #[test]
 fn a_side_that_spoils_all_of_its_runs_hides_nothing_of_the_other() {
     for paired in [false, true] {

@@ -5,7 +5,7 @@ use archive::{ComparedFigure, Throughput, Versions};
 use super::*;
 use archive::Decision;
 
-/// What runs that are alike are multiples of.
+/// Factors of runs that are alike.
 pub(super) const ALIKE: [f64; 5] = [1.0, 1.001, 0.999, 1.000_5, 0.999_5];
 
 pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
@@ -470,7 +470,8 @@ fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
     assert!(same.figures.iter().all(|it| it.name != "received rate"));
 }
 
-/// A load that is refused some by design is the same on both sides, and a few more are no change for the worse; lost messages are.
+/// A load that is refused some by design is the same on both sides, and a few more are no change for the worse; lost
+/// messages are.
 #[test]
 fn counts_of_what_is_by_design_have_a_margin() {
     let options = ComparisonOptions::default();

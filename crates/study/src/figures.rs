@@ -8,7 +8,8 @@ use compare::{
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
 pub(crate) const MOST_CHANGE: f64 = ComparedFigure::MOST_CHANGE;
-/// Changes of counts within this share do not matter where a load is refused, returned or reordered messages by design: counts vary by chance.
+/// Changes of counts within this share do not matter where a load is refused, returned or reordered messages by design:
+/// counts vary by chance.
 const COUNT_MARGIN: f64 = 0.1;
 /// Nor do counts of such that are this share of the messages.
 const MESSAGES_MARGIN: f64 = 1e-3;
@@ -24,11 +25,11 @@ pub struct ComparisonOptions {
     pub level: f64,
     /// Changes of rates and cost within this share do not matter.
     pub margin: f64,
-    /// The same for latencies.
+    /// Changes of latencies within this share do not matter.
     pub latency_margin: f64,
     /// Compare what should not be.
     pub force: bool,
-    /// What the sides differ in was planned: only the machine must be the same.
+    /// The sides' differences were planned: only the machine must be the same.
     pub planned: bool,
 }
 
@@ -52,20 +53,21 @@ pub(crate) struct Undecided {
     test: Option<FigureTest>,
 }
 
-/// What a figure is decided by.
+/// The test that decides a figure.
 #[derive(Clone, Copy)]
 enum FigureTest {
     /// The difference of the logarithms' means, and what guards it.
     Means(Difference, Option<f64>),
     /// The difference of counts, as a part of A's mean, and what guards it.
     Counts(Difference, Option<f64>),
-    /// Runs have it or have it not: the probability that the sides divide so, the smallest one that so many could have, and the change that it
-    /// is.
+    /// Runs have it or have it not: the probability that the sides divide so, the smallest one that so many could have,
+    /// and the change that it is.
     Separated { p: f64, least: f64, change: f64 },
 }
 
 impl Undecided {
-    /// A figure that each run has or has not; how the sides divide has this probability by chance, and is this change where it is not.
+    /// A figure that each run has or has not; how the sides divide has this probability by chance, and is this change
+    /// where it is not.
     pub(crate) const fn separated(figure: ComparedFigure, p: f64, least: f64, change: f64) -> Self {
         Self {
             figure,
@@ -73,7 +75,7 @@ impl Undecided {
         }
     }
 
-    /// The same of so many runs that count, none of which has a value of it.
+    /// A figure that none of so many runs that count has a value of.
     pub(crate) fn of_runs(mut self, runs: (usize, usize)) -> Self {
         (self.figure.a, self.figure.b) = (vec![0.0; runs.0], vec![0.0; runs.1]);
         self.figure.without = runs;
@@ -102,8 +104,8 @@ impl FigureTest {
         }
     }
 
-    /// Whether it can show a change at a level, whatever the runs say: what cannot is no question beside others, from which it would take
-    /// level.
+    /// Whether it can show a change at a level, whatever the runs say: what cannot is no question beside others, from
+    /// which it would take level.
     fn can_tell(&self, level: f64) -> bool {
         match self {
             Self::Means(difference, _) | Self::Counts(difference, _) => {
@@ -114,7 +116,7 @@ impl FigureTest {
     }
 }
 
-/// What a figure is, whatever its values.
+/// A figure without its values.
 pub(crate) struct FigureKind {
     pub(crate) name: String,
     pub(crate) unit: QuantityUnit,
@@ -228,7 +230,8 @@ fn mean(of: &[f64]) -> f64 {
     (of.iter().map(|it| it.ln()).sum::<f64>() / of.len() as f64).exp()
 }
 
-/// A figure that counts events in every run, and none of them in some. `None` where a side has all of it, or a run alone.
+/// A figure that counts events in every run, and none of them in some. `None` where a side has all of it, or a run
+/// alone.
 fn counts(
     kind: &FigureKind,
     a: &[f64],
@@ -265,9 +268,10 @@ fn counts(
     })
 }
 
-/// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of nothing do not exist, so that no
-/// test of means applies; a rate that all runs of one side have and no run of the other has changed all the same. Failures come and go by chance: that
-/// they are in all runs of one side alone is a question beside the others.
+/// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of
+/// nothing do not exist, so that no test of means applies; a rate that all runs of one side have and no run of the
+/// other has changed all the same. Failures come and go by chance: that they are in all runs of one side alone is a
+/// question beside the others.
 fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
     let missing = |of: &[Option<f64>]| of.iter().filter(|it| it.is_none()).count();
     let (of_a, of_b) = (missing(a), missing(b));
@@ -275,7 +279,8 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
         let known: Vec<f64> = of.iter().flatten().copied().collect();
         if known.is_empty() { 0.0 } else { mean(&known) }
     };
-    // Of few runs chance is enough: where every second run has none, four divide so once in eight experiments, six once in thirty-two.
+    // Of few runs chance is enough: where every second run has none, four divide so once in eight experiments, six once
+    // in thirty-two.
     let is_several = a.len().min(b.len()) > 1 && a.len() + b.len() > 5;
     let apart = match (of_a == a.len(), of_b == b.len()) {
         _ if !((kind.more_is_better || kind.is_count) && is_several) => None,
@@ -345,7 +350,8 @@ fn share(difference: f64) -> f64 {
     difference.exp_m1().min(MOST_CHANGE)
 }
 
-/// Decides figures at one level. Each interval is as strict as the decision, so that it holds 0 where nothing is called changed.
+/// Decides figures at one level. Each interval is as strict as the decision, so that it holds 0 where nothing is called
+/// changed.
 pub(crate) fn decide<'f>(
     figures: impl Iterator<Item = &'f mut Undecided>,
     options: ComparisonOptions,

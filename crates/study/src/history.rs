@@ -1,4 +1,4 @@
-//! What the runs of one experiment say over time.
+//! The runs of one experiment over time.
 
 use std::collections::HashSet;
 
@@ -23,9 +23,9 @@ const RESOLUTION: f64 = 1e-3;
 /// Figures that runs lack together are named up to so many.
 const MOST_NAMED: usize = 4;
 
-/// The history of the runs of one name, in whatever order they come. The newest decides which runs count: those of its machine,
-/// its load and its bellows. At most the last [`MOST_VALUES`] do. Runs that were spoiled by what is under load count as that, and have no other
-/// value.
+/// The history of the runs of one name, in whatever order they come. The newest decides which runs count: those of its
+/// machine, its load and its bellows. At most the last [`MOST_VALUES`] do. Runs that were spoiled by what is under load
+/// count as that, and have no other value.
 #[must_use]
 pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     let mut in_order: Vec<&RunRecord> = records.iter().collect();
@@ -160,7 +160,8 @@ impl ObservedFigure {
     }
 }
 
-/// Runs that lack figures which others have, the same runs told once: a broker that stopped to deliver has no latency any more.
+/// Runs that lack figures which others have, the same runs told once: a broker that stopped to deliver has no latency
+/// any more.
 fn lacking(observed: &[ObservedFigure]) -> Vec<HistoryFigure> {
     let mut kinds: Vec<(Vec<Option<f64>>, Vec<&ObservedFigure>)> = Vec::new();
     for of in observed {
@@ -217,8 +218,8 @@ fn may_change(of: &HistoryFigure) -> bool {
     differ && low.is_finite()
 }
 
-/// The figures of all runs, those of the newest first: what an older run alone has may have ended, which is a change, too. And how many there are
-/// besides.
+/// The figures of all runs, those of the newest first: what an older run alone has may have ended, which is a change,
+/// too. And how many there are besides.
 fn quantities(counted: &[&RunRecord], is_spoiled: &[bool]) -> (Vec<Quantity>, usize) {
     let (mut all, mut names) = (Vec::new(), HashSet::new());
     let runs = counted.iter().zip(is_spoiled).rev();
@@ -282,8 +283,8 @@ fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> Hist
     }
 }
 
-/// The fewest runs in which a change that went back after as many runs shows; `None` where these are no neighbours amid others, are too few
-/// for a level, or the runs are as many.
+/// The fewest runs in which a change that went back after as many runs shows; `None` where these are no neighbours amid
+/// others, are too few for a level, or the runs are as many.
 fn runs_for_apart(apart: &[usize], values: &[Option<f64>], search: ChangeSearch) -> Option<usize> {
     let (first, last) = (*apart.first()?, *apart.last()?);
     let is_known =
@@ -301,7 +302,8 @@ fn runs_for_apart(apart: &[usize], values: &[Option<f64>], search: ChangeSearch)
     (needed > values.iter().flatten().count()).then_some(needed)
 }
 
-/// The runs between changes with their means: geometric ones, but for figures that have a value of 0. Means of two kinds would be told as a change.
+/// The runs between changes with their means: geometric ones, but for figures that have a value of 0. Means of two
+/// kinds would be told as a change.
 fn levels(
     known: &[(usize, f64)],
     points: &[ChangePoint],

@@ -363,7 +363,8 @@ fn delivered(day: u32, rate: f64, p50_ns: u64) -> RunRecord {
     run
 }
 
-/// Runs that received nothing have no latency; where a rate was requested, the rate that was received is no figure of those that did.
+/// Runs that received nothing have no latency; where a rate was requested, the rate that was received is no figure of
+/// those that did.
 #[test]
 fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
     for stops in [true, false] {
@@ -461,7 +462,7 @@ fn runs_of_a_debug_build_count_and_are_told() {
     assert!(found.debug_build, "{found:#?}");
 }
 
-/// What runs lack by chance is no change, and costs those that have it none.
+/// A figure that runs lack by chance is no change, and costs those that have it none.
 #[test]
 fn figures_that_some_runs_lack_are_no_change() {
     let runs: Vec<RunRecord> = (0..20)

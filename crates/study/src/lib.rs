@@ -1,5 +1,5 @@
-//! What several runs say together: pairs and batches compared, limits and scales searched, a history of versions.
-//! Runs come in as they were archived, or as an experiment that is to be run next; nothing is started here.
+//! Several runs together: pairs and batches compared, limits and scales searched, a history of versions. Runs come in
+//! as they were archived, or as an experiment that is to be run next; nothing is started here.
 
 mod comparison;
 #[cfg(test)]

@@ -61,7 +61,8 @@ pub fn first_rate(experiment: &Experiment) -> Result<f64, Problem> {
     Ok(requested_rate(experiment)?.unwrap_or(FIRST))
 }
 
-/// The experiment at a rate of all its producers together; groups keep their proportions, and are alike where they had no rates.
+/// The experiment at a rate of all its producers together; groups keep their proportions, and are alike where they had
+/// no rates.
 #[must_use]
 pub fn at_rate(experiment: &Experiment, rate: f64) -> Experiment {
     let sum: f64 = groups(experiment).filter_map(|it| group_rate(it.1)).sum();
@@ -129,7 +130,7 @@ pub fn next_rate(of: &LimitTrials) -> Option<f64> {
     }
 }
 
-/// What the trials say so far.
+/// The limit by the trials so far.
 #[must_use]
 pub fn found_limit(of: &LimitTrials) -> FoundLimit {
     let ended = LimitSearch {
@@ -148,8 +149,8 @@ pub fn found_limit(of: &LimitTrials) -> FoundLimit {
     }
 }
 
-/// A rate with room to spare, a third of the limit, and one near it that still holds, four fifths of it. None where no rate was too
-/// high: who knows where the limit lies.
+/// A rate with room to spare, a third of the limit, and one near it that still holds, four fifths of it. None where no
+/// rate was too high: who knows where the limit lies.
 #[must_use]
 pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
     let parts = |low: f64| [("calm", low / 3.0), ("busy", low * 0.8)];
@@ -179,7 +180,7 @@ const fn search(plan: &LimitPlan) -> LimitSearch {
     }
 }
 
-/// What a complete run at a rate says of it.
+/// A complete run at a rate, as a trial.
 #[must_use]
 pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
     let trial = LimitTrial {
@@ -221,7 +222,7 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
     }
 }
 
-/// What any load at the broker's limit brings.
+/// Warnings of any load at the broker's limit.
 pub(crate) const fn is_of_limit(code: WarningCode) -> bool {
     use WarningCode::{
         ConnectionBlocked, GeneratorLate, MessagesNotReceived, MessagesOutstanding, RateNotAchieved,
@@ -251,7 +252,7 @@ fn is_not_as_planned(warning: &Warning) -> bool {
     warning.code() == WarningCode::FaultsMissed && warning.tier == Tier::Invalid
 }
 
-/// What a warning says that leaves no rate of a run to be called one that holds.
+/// A warning that forbids to call any rate of its run one that holds.
 fn broken(warning: &Warning) -> Option<&'static str> {
     // A saturated generator says nothing of the rate.
     let is_of_rate = warning.code() != WarningCode::GeneratorSaturated;
@@ -305,8 +306,8 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     why
 }
 
-/// Deliveries per second that what was sent should lead to; `None` where nobody receives. Where an exchange decides how many
-/// a message has, the whole run tells: it ends when all is delivered, or says what is not.
+/// Deliveries per second that what was sent should lead to; `None` where nobody receives. Where an exchange decides how
+/// many a message has, the whole run tells: it ends when all is delivered, or says what is not.
 fn expected_rate(summary: &RunSummary) -> Option<f64> {
     let facts = summary.verdict.as_ref().map(|it| &it.facts);
     let known = facts.and_then(|it| it.expected_rate);
@@ -316,7 +317,8 @@ fn expected_rate(summary: &RunSummary) -> Option<f64> {
     known.or_else(|| (received > 0).then_some(each * summary.sent.rate))
 }
 
-/// The latency that stands for the run: the one that is asked for first, else that of the deliveries, else that of the answers.
+/// The latency that stands for the run: the one that is asked for first, else that of the deliveries, else that of the
+/// answers.
 fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
     // Also one without a value: in the next trial it has some, and trials are compared.
     let all = summary

@@ -124,7 +124,7 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
     );
 }
 
-/// What the hypervisor takes makes a trial unclear, but for consumers at a pace that was asked for: they are slow on any machine.
+/// Steal makes a trial unclear, but for consumers at a requested pace: they are slow on any machine.
 #[test]
 fn paced_consumers_miss_a_rate_also_on_a_machine_that_others_use() {
     let stolen = |cause: Option<Cause>| {

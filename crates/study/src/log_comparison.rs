@@ -1,4 +1,4 @@
-//! What histogram logs of two sides say of the difference between them: a log is a run of which nothing else is known.
+//! The difference between histogram logs of two sides: a log is a run of which nothing else is known.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -151,7 +151,7 @@ fn has_values(logs: &[LatencyLog], metric: Metric) -> bool {
     tags.any(|tag| tag.count > 0)
 }
 
-/// What both sides hold, and one of them has values of: that the other has none is a change.
+/// Metrics that both sides hold, and one of them has values of: that the other has none is a change.
 fn shared(a: &[LatencyLog], b: &[LatencyLog]) -> Result<Vec<Metric>, Problem> {
     let (of_a, of_b) = (metrics(a), metrics(b));
     let shared: Vec<Metric> = of_a
@@ -246,7 +246,7 @@ fn of_metric(
     found
 }
 
-/// What a value stands for: 0 is less than one of the log's unit, and counts as half of it, since changes are told by ratios.
+/// A value of a log in nanoseconds: 0 counts as half of the log's unit, since changes are told by ratios.
 fn at_least(log: &LatencyLog, ns: u64) -> f64 {
     match ns {
         0 => log.unit.ns() as f64 / 2.0,

@@ -80,7 +80,8 @@ fn normal(random: &mut Random) -> f64 {
     radius * (std::f64::consts::TAU * uniform(random)).cos()
 }
 
-/// The mean of 60 seconds with 2 % noise, each 0.7 of the one before, of a run that differs from others by 0.7 %; a logarithm.
+/// The mean of 60 seconds with 2 % noise, each 0.7 of the one before, of a run that differs from others by 0.7 %; a
+/// logarithm.
 fn noise(random: &mut Random) -> f64 {
     let own = 0.007 * normal(random);
     let mut second = 0.02 * normal(random);
@@ -250,7 +251,8 @@ fn pairs_that_are_all_spoiled_say_why() {
     );
 }
 
-/// An experiment of five pairs in which sides spoil runs themselves, as `is_gone` says of side and pair; all runs of A are disturbed.
+/// An experiment of five pairs in which sides spoil runs themselves, as `is_gone` says of side and pair; all runs of A
+/// are disturbed.
 fn spoils(is_gone: impl Fn(NextRun) -> bool) -> Result<Comparison, Problem> {
     let mut of = cells(1, 5).remove(0);
     let mut records = Vec::new();

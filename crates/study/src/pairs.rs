@@ -20,8 +20,9 @@ pub struct NextRun {
     pub side: ComparedSideName,
 }
 
-/// The run that is made next; `None` where all pairs are made, or too many of them were spoiled. A pair with a spoiled run is
-/// made anew as a whole: its other run was made under the same circumstances. What a side spoiled itself is evidence, and is not made anew.
+/// The run that is made next; `None` where all pairs are made, or too many of them were spoiled. A pair with a spoiled
+/// run is made anew as a whole: its other run was made under the same circumstances. What a side spoiled itself is
+/// evidence, and is not made anew.
 #[must_use]
 pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
     let all = planned_pairs(of);
@@ -54,8 +55,8 @@ pub fn runs_left(of: &PairedRuns) -> usize {
     open.map(|pair| 2_usize.saturating_sub(made(pair))).sum()
 }
 
-/// The pairs that count, as numbers of runs in [`PairedRuns::runs`]: of A and of B. Where no more are made and too few are left, those
-/// of a disturbed machine fill the gap, the least disturbed first: some machines are never left alone.
+/// The pairs that count, as numbers of runs in [`PairedRuns::runs`]: of A and of B. Where no more are made and too few
+/// are left, those of a disturbed machine fill the gap, the least disturbed first: some machines are never left alone.
 #[must_use]
 fn counted_pairs(of: &PairedRuns, disturbance: impl Fn(usize) -> f64) -> Vec<(usize, usize)> {
     let last = of.runs.iter().map(|run| run.pair).max();
@@ -91,7 +92,7 @@ fn whole_pair(of: &PairedRuns, pair: u32) -> Option<(usize, usize)> {
     Some((place(ComparedSideName::A)?, place(ComparedSideName::B)?))
 }
 
-/// What a run was, as one of a pair.
+/// A run as one of a pair.
 #[must_use]
 pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
     PairedRun {
@@ -115,8 +116,9 @@ fn looks(pairs: u32) -> Vec<u32> {
     looks
 }
 
-/// The numbers of pairs at which an experiment that is gone on with may end or might have ended: looks that were fixed for what was made
-/// `before`, and may have been taken, keep their stricter level, also where nobody wants to look again.
+/// The numbers of pairs at which an experiment that is gone on with may end or might have ended: looks that were fixed
+/// for what was made `before`, and may have been taken, keep their stricter level, also where nobody wants to look
+/// again.
 #[must_use]
 pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> {
     match until_decided {
@@ -126,8 +128,8 @@ pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> 
     }
 }
 
-/// The cell of a matrix that has its turn, and its run; `None` where all runs are made. Pairs of all cells are made in rounds, one of
-/// each cell, in an order that the seed draws for each round: what drifts hits all cells alike.
+/// The cell of a matrix that has its turn, and its run; `None` where all runs are made. Pairs of all cells are made in
+/// rounds, one of each cell, in an order that the seed draws for each round: what drifts hits all cells alike.
 #[must_use]
 pub fn next_run_of(cells: &[&PairedRuns], seed: u64) -> Option<(usize, NextRun)> {
     let open = cells.iter().enumerate();
@@ -143,10 +145,10 @@ pub fn next_run_of(cells: &[&PairedRuns], seed: u64) -> Option<(usize, NextRun)>
 pub struct CellRuns<'a> {
     /// The runs.
     pub runs: &'a PairedRuns,
-    /// What each of them was.
+    /// The record of each.
     pub records: &'a [RunRecord],
-    /// The pairs that count, as numbers of runs: of A and of B. Those of a disturbed machine are among them only where no more are made
-    /// and too few others are left, the least disturbed first.
+    /// The pairs that count, as numbers of runs: of A and of B. Those of a disturbed machine are among them only where
+    /// no more are made and too few others are left, the least disturbed first.
     pub counted: Vec<(usize, usize)>,
 }
 
@@ -194,7 +196,8 @@ impl<'a> CellRuns<'a> {
         gather(&side(|it| it.0), &side(|it| it.1), spoiled, options)
     }
 
-    /// Whether sides spoiled so many runs themselves that the pairs which count are too few for a test: runs stand for themselves then.
+    /// Whether sides spoiled so many runs themselves that the pairs which count are too few for a test: runs stand for
+    /// themselves then.
     fn is_apart(&self) -> bool {
         self.counted.len() < 2 && self.runs.runs.iter().any(|it| it.own)
     }
@@ -263,8 +266,8 @@ impl<'a> CellRuns<'a> {
     }
 }
 
-/// What the pairs of each cell say that count, decided together: at one level over all figures of all cells. A cell of which nothing can
-/// be said yet does not keep the others from it.
+/// Decides the pairs of each cell that count together, at one level over all figures of all cells. A cell of which
+/// nothing can be said yet does not keep the others from it.
 #[must_use]
 pub fn compare_cells(
     cells: &[CellRuns<'_>],
@@ -297,8 +300,8 @@ pub fn compare_cells(
     cells.collect()
 }
 
-/// Whether the last look that all cells have reached, fixed beforehand, leaves nothing open. Only the pairs up to it count for it, whatever
-/// was made since.
+/// Whether the last look that all cells have reached, fixed beforehand, leaves nothing open. Only the pairs up to it
+/// count for it, whatever was made since.
 #[must_use]
 pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOptions) -> bool {
     let made = cells.iter().map(|cell| cell.counted.len()).min();
@@ -503,8 +506,8 @@ mod tests {
         }
     }
 
-    /// Whatever hits the runs: no more pairs are made anew than may be, no pair counts that was disturbed more than one which was left out
-    /// for that, and reasons are true.
+    /// Whatever hits the runs: no more pairs are made anew than may be, no pair counts that was disturbed more than one
+    /// which was left out for that, and reasons are true.
     #[test]
     fn pairs_are_left_out_and_made_anew_by_one_rule() {
         let mut random = Random::new(11);
@@ -550,7 +553,7 @@ mod tests {
         }
     }
 
-    /// What other programs take, as what the hypervisor takes, and what broker and generator use themselves.
+    /// CPU of other programs, as steal, counts beside that of broker and generator.
     #[test]
     fn a_run_beside_other_programs_is_disturbed() {
         let run = |broker: f64, change: fn(&mut archive::RunSummary)| {

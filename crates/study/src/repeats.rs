@@ -1,4 +1,4 @@
-//! What runs of one experiment say together.
+//! Runs of one experiment, taken together.
 
 use archive::{
     Quantity, RepeatedFigure, RepeatedRun, Repeats, RunRecord, RunState, RunSummary, Tier,

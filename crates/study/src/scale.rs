@@ -1,4 +1,5 @@
-//! Throughput against the number of clients: which number is run next, what a run says of it, and the law that all follow.
+//! Throughput against the number of clients: which number is run next, what a run says of it, and the law that all
+//! follow.
 
 use archive::{LimitedBy, RunRecord, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
 use compare::{Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability};
@@ -72,8 +73,8 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
     })
 }
 
-/// Refuses a group of clients that is not varied and whose messages count as well: the throughput is that of all groups, each as fast
-/// as it goes, so that no law of the varied ones could be told.
+/// Refuses a group of clients that is not varied and whose messages count as well: the throughput is that of all
+/// groups, each as fast as it goes, so that no law of the varied ones could be told.
 ///
 /// # Errors
 /// The first such group, with the remedy.
@@ -127,8 +128,8 @@ pub fn at_scale(
     Ok(scaled)
 }
 
-/// The number of clients that is run next: all numbers in turn, every second time the other way round, so that what drifts
-/// meanwhile hits small and large numbers alike. `None` where all were made.
+/// The number of clients that is run next: all numbers in turn, every second time the other way round, so that what
+/// drifts meanwhile hits small and large numbers alike. `None` where all were made.
 #[must_use]
 pub fn next_scale(of: &ScaleRuns) -> Option<u32> {
     let made = |value: u32| of.runs.iter().filter(|it| it.clients == value).count();
@@ -143,7 +144,7 @@ pub fn next_scale(of: &ScaleRuns) -> Option<u32> {
     }
 }
 
-/// What a complete run with so many clients says.
+/// A complete run with so many clients.
 #[must_use]
 pub fn scale_run(clients: u32, record: &RunRecord) -> ScaleRun {
     let summary = record.summary.as_ref();

@@ -1,4 +1,5 @@
-//! Runs that do not count, by what spoiled them: what a side did itself is evidence, what others did to the machine is not.
+//! Runs that do not count, by what spoiled them: what a side did itself is evidence, what others did to the machine is
+//! not.
 
 use archive::{
     Cause, ComparedFigure, FailedBy, Finding, QuantityUnit, RunRecord, RunState, RunSummary,
@@ -9,7 +10,7 @@ use compare::{fisher, least_fisher};
 use crate::figures::Undecided;
 use session::{FULL, OTHERS};
 
-/// What spoiled a run.
+/// The culprit of a spoiled run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpoiledBy {
     /// The side itself: its broker went, or the run broke off.
@@ -57,8 +58,9 @@ pub(crate) fn disturbance(summary: &RunSummary) -> f64 {
     })
 }
 
-/// The tier of a warning where runs are compared. A debug build of bellows spoils what is said of a run alone; sides that both
-/// have it can be compared. Messages that were lost are a figure of their own then, and may be what one side does worse.
+/// The tier of a warning where runs are compared. A debug build of bellows spoils what is said of a run alone; sides
+/// that both have it can be compared. Messages that were lost are a figure of their own then, and may be what one side
+/// does worse.
 pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
     let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
     let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
@@ -69,7 +71,7 @@ pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
     }
 }
 
-/// What a warning says that takes a run's numbers away; `None` of those that do not.
+/// The sentence of a warning that invalidates a run's numbers; `None` of other warnings.
 pub(crate) fn why_invalid(warning: &Warning) -> Option<&'static str> {
     if warning.tier != Tier::Invalid {
         return None;
@@ -108,7 +110,7 @@ fn invalid(record: &RunRecord) -> impl Iterator<Item = &Warning> + Clone {
     all.filter(|it| compared_tier(record, it) == Tier::Invalid)
 }
 
-/// What spoiled a run, where that is evidence; `None` where it counts, or neither side is to blame.
+/// The culprit of a spoiled run, where that is evidence; `None` where it counts, or neither side is to blame.
 pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
     if record.state == RunState::Failed {
         let is_own = record.failed_by == Some(FailedBy::Side);
@@ -127,14 +129,16 @@ pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
     (is_full && !is_disturbed(summary)).then_some(SpoiledBy::Generator)
 }
 
-/// Whether a run is known to have gone well or badly: of one that somebody stopped nobody knows, unless it had gone badly before.
+/// Whether a run is known to have gone well or badly: of one that somebody stopped nobody knows, unless it had gone
+/// badly before.
 fn tells(record: &RunRecord) -> bool {
     let has_ended = matches!(record.state, RunState::Complete | RunState::Failed);
     has_ended || spoiled_by(record).is_some()
 }
 
-/// The figures that count runs which do not count, of all that came to an end: those that a side spoiled itself, tested by Fisher's exact test,
-/// and those in which the generator was the limit, of which nobody knows for whom that speaks. None where there is no such run.
+/// The figures that count runs which do not count, of all that came to an end: those that a side spoiled itself, tested
+/// by Fisher's exact test, and those in which the generator was the limit, of which nobody knows for whom that speaks.
+/// None where there is no such run.
 pub(crate) fn spoiled_runs(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Undecided> {
     let kinds = [
         (SpoiledBy::Side, RunsCounted::INVALID),

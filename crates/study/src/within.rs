@@ -12,7 +12,7 @@ const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 const BLOCKS: f64 = 12.0;
 const SHORTEST_S: f64 = 5.0;
 const LONGEST_S: f64 = 10.0;
-/// What is drawn is the same for the same run.
+/// Fixed: the same run, the same draws.
 const SEED: u64 = 1994;
 
 /// Finds the intervals within the only run of each side that has one run alone, by the folders of these runs.

@@ -1,5 +1,5 @@
-//! Whether both sides ran the same builds, so that functions without a name of their own are called alike; and functions that have
-//! another name on the other side.
+//! Whether both sides ran the same builds, so that functions without a name of their own are called alike; and
+//! functions that have another name on the other side.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -10,12 +10,13 @@ use super::WHOLE;
 use super::builds::RunCosts;
 use super::significance::{Test, Tested};
 
-/// Share of both sides' CPU from which on a frame is asked about and drawn. What is asked does not depend on what changed.
+/// Share of both sides' CPU from which on a frame is asked about and drawn. What is asked does not depend on what
+/// changed.
 const LEAST_SHARE: f64 = 0.001;
 /// Frames that are asked about at most, the dearest first: more than anybody reads, and a picture of less than 3 MB.
 const MOST_FRAMES: usize = 3_000;
 
-/// What the call paths of two sides cost, and which changes are proven. `None` where there is none.
+/// Costs of both sides' call paths, and which changes are proven. `None` where there is none.
 pub(super) fn compare_stacks(
     a: &[RunCosts],
     b: &[RunCosts],
@@ -105,7 +106,7 @@ struct Merged {
 struct MergedNode {
     parent: Option<u32>,
     name: u32,
-    /// What it costs in each run; of those that come later it is not known yet, and of those that do not have it 0.
+    /// Its cost in each run; later runs are not known yet, and one that does not have it counts 0.
     costs: Vec<f64>,
 }
 
@@ -160,7 +161,8 @@ impl Merged {
         next
     }
 
-    /// Leaves the frames that cost at least so much in all runs together, and no more than can be drawn; callers come before callees.
+    /// Leaves the frames that cost at least so much in all runs together, and no more than can be drawn; callers come
+    /// before callees.
     fn keep_dear(&mut self, least: f64) {
         let mut dear: Vec<(usize, f64)> = (self.nodes.iter().map(MergedNode::sum))
             .enumerate()

@@ -1,4 +1,4 @@
-//! What functions and call paths of a run's broker cost per message.
+//! Costs of functions and call paths of a run's broker, per message.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,8 @@ use stacks::{
     Builds, FORMATS, Profile, ProfileSummary, ShareDetail, ShareTree, USUAL_EVENT, sampled_events,
 };
 
-/// What is kept of a run's call paths: far less than what is asked about, so that a frame which is dear in other runs is rarely missing.
+/// Limits of the call paths that are kept of a run: far below those asked about, so that a frame which is dear in other
+/// runs is rarely missing.
 const DETAIL: ShareDetail = ShareDetail {
     least: 0.000_2,
     most: 10_000,
@@ -19,7 +20,8 @@ const DETAIL: ShareDetail = ShareDetail {
 pub struct FunctionCosts {
     /// Of the whole broker, nanoseconds per message.
     pub(super) broker: f64,
-    /// With functions that have no name of their own called after their neighbours, which are the same in all runs of one build.
+    /// With functions that have no name of their own called after their neighbours, which are the same in all runs of
+    /// one build.
     pub(super) of_build: Costed,
     /// With such functions of a file as one, for builds that differ.
     pub(super) of_names: Costed,
@@ -28,7 +30,7 @@ pub struct FunctionCosts {
     pub(super) builds: Builds,
 }
 
-/// What is set against other runs.
+/// Costs to be set against other runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Costed {
     /// By name and module.
@@ -54,7 +56,8 @@ impl Costed {
 /// Name and module.
 pub(super) type Function = (String, String);
 
-/// Nanoseconds per message with a function at the leaf of the stack, anywhere on it, and anywhere on stacks that are cut.
+/// Nanoseconds per message with a function at the leaf of the stack, anywhere on it, and anywhere on stacks that are
+/// cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Costs {
     pub(super) own: f64,
@@ -63,7 +66,8 @@ pub(super) struct Costs {
 }
 
 impl FunctionCosts {
-    /// Those of a run with its CPU profile; `None` where its broker's CPU per message is not known, or nothing was sampled.
+    /// Those of a run with its CPU profile; `None` where its broker's CPU per message is not known, or nothing was
+    /// sampled.
     #[must_use]
     pub fn of(record: &RunRecord, profile: &Profile) -> Option<Self> {
         let summary = record.summary.as_ref()?;

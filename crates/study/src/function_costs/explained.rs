@@ -13,7 +13,8 @@ const MOST_SHARE: f64 = 0.5;
 const LEAST_PART: f64 = 0.05;
 /// Where the broker's change is not proven: share of its CPU below which a change is not worth the sentence.
 const LEAST_SHARE: f64 = 0.005;
-/// Share of the largest change that another function may hold and be named in its place, because it lies deeper: most of it.
+/// Share of the largest change that another function may hold and be named in its place, because it lies deeper: most
+/// of it.
 const AS_MUCH: f64 = 0.6;
 /// Share of its own change that has to be left beside functions that were named before.
 const LEAST_LEFT: f64 = 0.5;
@@ -24,12 +25,13 @@ const FAR_LESS: f64 = 0.5;
 /// Share of the dearer side's cost below which a call is not made on the other one.
 const NOT_CALLED: f64 = 0.002;
 
-/// Share of what a function costs that is called on one side alone, from which on others that its callers called on the other side alone made
-/// up for it.
+/// Share of what a function costs that is called on one side alone, from which on others that its callers called on the
+/// other side alone made up for it.
 const REPLACED: f64 = 0.5;
 
-/// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and rather deep ones
-/// than those that stand above them on the stack. Where the broker's change is not proven, those that changed all the same.
+/// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and
+/// rather deep ones than those that stand above them on the stack. Where the broker's change is not proven, those that
+/// changed all the same.
 pub(super) fn explained(
     functions: &[FunctionChange],
     broker: &CostChange,
@@ -68,8 +70,8 @@ pub(super) fn explained(
     explained
 }
 
-/// The deepest function that holds most of what the one holds that holds most. What is called on one side alone did not change by itself, its
-/// caller did; it is named all the same where all of its callers cost far more.
+/// The deepest function that holds most of what the one holds that holds most. What is called on one side alone did not
+/// change by itself, its caller did; it is named all the same where all of its callers cost far more.
 fn deepest<'c>(left: &[(&'c Candidate<'c>, f64)]) -> Option<(&'c Candidate<'c>, f64)> {
     let most = left.iter().fold(0.0, |most: f64, it| most.max(it.1.abs()));
     let as_much = left.iter().filter(|it| it.1.abs() >= most * AS_MUCH);
@@ -99,8 +101,8 @@ fn matters(change: f64, broker: &CostChange) -> bool {
 /// A function that may be named.
 struct Candidate<'f> {
     of: &'f FunctionChange,
-    /// By its own cost alone: where its stacks are mostly cut, what is below it is not all that it calls; and what is below functions
-    /// without names is everything.
+    /// By its own cost alone: where its stacks are mostly cut, what is below it is not all that it calls; and what is
+    /// below functions without names is everything.
     is_own: bool,
     /// It is called on one side alone.
     is_new: bool,
@@ -133,7 +135,7 @@ impl<'f> Candidate<'f> {
         }
     }
 
-    /// What it costs on the dearer side.
+    /// Its cost on the dearer side.
     const fn size(&self) -> f64 {
         self.cost().a.max(self.cost().b)
     }
@@ -156,7 +158,8 @@ impl<'f> Candidate<'f> {
         }
     }
 
-    /// Whether most of its change lies where it is called on one side alone: then its callers have changed, and not itself.
+    /// Whether most of its change lies where it is called on one side alone: then its callers have changed, and not
+    /// itself.
     fn is_called_on_one_side(&self, stacks: &ComparedStacks) -> bool {
         let frames = self
             .outermost
@@ -173,7 +176,8 @@ impl<'f> Candidate<'f> {
         on_one.abs() >= all.abs() * 0.5 && on_one != 0.0
     }
 
-    /// Whether its callers called others in its place on the other side, which cost much of what it does: their callers changed by the difference.
+    /// Whether its callers called others in its place on the other side, which cost much of what it does: their callers
+    /// changed by the difference.
     fn has_replaced_others(&self, stacks: &ComparedStacks) -> bool {
         let frames = || (self.outermost.iter()).filter_map(|at| stacks.frames.get(*at));
         let callers: HashSet<u32> = frames().filter_map(|it| it.parent).collect();
@@ -190,7 +194,7 @@ impl<'f> Candidate<'f> {
         replaced.sum::<f64>().abs() >= all.abs() * REPLACED
     }
 
-    /// What of its change functions that were named before do not hold; `None` where that is little of it.
+    /// Its change without that of functions that were named before; `None` where that is little of it.
     fn left(&self, own_changes: &[f64], named: &[bool]) -> Option<f64> {
         let change = self.cost().change();
         let frames = self.frames.iter().zip(own_changes).zip(named);
@@ -308,7 +312,8 @@ mod tests {
         assert_eq!(named(&found), [("route", 95.0)]);
     }
 
-    /// Statistics of a channel that are finer in B: 1.22 of 1.82 us are in what records them, in hundredths of a microsecond.
+    /// Statistics of a channel that are finer in B: 1.22 of 1.82 us are in what records them, in hundredths of a
+    /// microsecond.
     #[test]
     fn the_lowest_function_that_holds_most_of_the_change_is_named() {
         let stacks = stacks(&[

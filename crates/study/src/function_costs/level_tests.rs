@@ -1,4 +1,5 @@
-//! Plays experiments on profiles of few samples: functions may be called changed as rarely as the level says, and those that changed are found.
+//! Plays experiments on profiles of few samples: functions may be called changed as rarely as the level says, and those
+//! that changed are found.
 
 use testkit::Random;
 
@@ -18,7 +19,7 @@ fn noise(random: &mut Random) -> f64 {
     (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
 }
 
-/// What each function costs: the n-th a part of 1/n.
+/// Costs of functions: the n-th a part of 1/n.
 fn costs() -> Vec<f64> {
     (1..=FUNCTIONS).map(|rank| 1.0 / rank as f64).collect()
 }
@@ -54,7 +55,8 @@ fn side(random: &mut Random, runs: u64, costs: &[f64], samples: u64) -> Vec<Opti
         .collect()
 }
 
-/// Whether the whole of a pipeline calls a function, or a frame below the root, changed. The root is the whole broker, a figure.
+/// Whether the whole of a pipeline calls a function, or a frame below the root, changed. The root is the whole broker,
+/// a figure.
 fn is_any_proven(of: &Comparison) -> [bool; 2] {
     let functions = of.functions.iter().flat_map(|it| &it.functions);
     let functions = functions.filter(|it| it.function != "root");
@@ -96,7 +98,8 @@ fn of_runs_that_are_alike_few_samples_prove_nothing() {
     assert_few(frames, all, "frames");
 }
 
-/// Counts of samples vary, however alike the runs happen to be: 50 and 65 samples of a function are 1.4 standard errors apart.
+/// Counts of samples vary, however alike the runs happen to be: 50 and 65 samples of a function are 1.4 standard errors
+/// apart.
 #[test]
 fn few_samples_that_agree_in_every_run_prove_nothing() {
     for paired in [false, true] {

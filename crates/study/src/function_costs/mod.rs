@@ -1,4 +1,4 @@
-//! What each function costs per message on two sides, and which of the changes are proven.
+//! Costs of functions per message on two sides, and which of the changes are proven.
 
 mod builds;
 mod call_paths;
@@ -19,15 +19,17 @@ use costs::Function;
 pub use costs::FunctionCosts;
 use significance::{SampledSide, Test, Tested};
 
-/// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the sampling.
+/// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the
+/// sampling.
 const LEAST_SHARE: f64 = 0.002;
-/// Share of the broker's cost in every run from which on something is the whole broker, as what all stacks begin with: its change is decided once.
+/// Share of the broker's cost in every run from which on something is the whole broker, as what all stacks begin with:
+/// its change is decided once.
 const WHOLE: f64 = 0.99;
 /// Functions that are asked about at most, the dearest first.
 const MOST_FUNCTIONS: usize = 300;
 
-/// Adds to a comparison which functions' costs changed. The costs are of its runs, in their order; `None` stands for a run that has
-/// none, and then nothing is told.
+/// Adds to a comparison which functions' costs changed. The costs are of its runs, in their order; `None` stands for a
+/// run that has none, and then nothing is told.
 pub fn compare_functions(
     comparison: &mut Comparison,
     a: &[Option<FunctionCosts>],
@@ -118,7 +120,8 @@ fn decided(comparison: &Comparison) -> Option<CostChange> {
     })
 }
 
-/// What functions cost on both sides, and which changes are proven. Of the whole broker that was decided before, where it is a figure.
+/// Costs of functions on both sides, and which changes are proven. The whole broker was decided before, where it is a
+/// figure.
 fn functions(
     a: &[RunCosts],
     b: &[RunCosts],
@@ -177,7 +180,7 @@ fn functions(
     })
 }
 
-/// What is decided of something that is the whole broker: what was decided of that.
+/// A function that is the whole broker shares the broker's decision.
 const fn whole_broker(cost: CostChange, broker: CostChange) -> CostChange {
     CostChange {
         a: cost.a,

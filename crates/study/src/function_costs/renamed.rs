@@ -1,5 +1,6 @@
-//! Functions that two versions call otherwise: with another number of arguments, or as another copy that the compiler made. Told apart
-//! by their names they would have vanished on one side and appeared on the other, and with them all that they call.
+//! Functions that two versions call otherwise: with another number of arguments, or as another copy that the compiler
+//! made. Told apart by their names they would have vanished on one side and appeared on the other, and with them all
+//! that they call.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,13 +9,13 @@ use archive::RenamedFunction;
 
 use super::costs::{Costed, Function};
 
-/// What compilers of C append to the name of a copy of a function, a number behind it.
+/// Suffixes of C compilers for a copy of a function; a number follows.
 const COPIES: [&str; 5] = [".isra", ".part", ".constprop", ".cold", ".lto_priv"];
-/// What stands before a number in the name of an Erlang function: its arity, and the place of a closure in its function.
+/// Signs before a number in the name of an Erlang function: its arity, and the place of a closure in its function.
 const BEFORE_NUMBERS: [char; 3] = ['/', '-', '^'];
 
-/// Share of the cost of functions that share a name from which on one of them is nearly all of it: closures are numbered anew where a function
-/// has got another one, and most of them cost next to nothing.
+/// Share of the cost of functions that share a name from which on one of them is nearly all of it: closures are
+/// numbered anew where a function has got another one, and most of them cost next to nothing.
 const NEARLY_ALL: f64 = 0.8;
 
 /// Functions whose names on A are others than on B.
@@ -22,11 +23,12 @@ const NEARLY_ALL: f64 = 0.8;
 pub(super) struct Renamed {
     /// The name on B, by that on A.
     to: HashMap<Function, Function>,
-    /// The same, the dearest first.
+    /// All of them, the dearest first.
     pub(super) told: Vec<RenamedFunction>,
 }
 
-/// Functions that share a name but for the numbers in it: those of A alone, those of B alone, and whether there are some that both have.
+/// Functions that share a name but for the numbers in it: those of A alone, those of B alone, and whether there are
+/// some that both have.
 #[derive(Default)]
 struct Alike<'c> {
     a: Vec<Alone<'c>>,
@@ -45,8 +47,8 @@ struct Alone<'c> {
 }
 
 impl Renamed {
-    /// Those of runs of A and B: one function of each name that every run of A has and none of B, and one that every run of B has and none
-    /// of A. Where there are more of nearly the same cost, which of them is which is not known.
+    /// Those of runs of A and B: one function of each name that every run of A has and none of B, and one that every
+    /// run of B has and none of A. Where there are more of nearly the same cost, which of them is which is not known.
     pub(super) fn of(a: &[&Costed], b: &[&Costed]) -> Self {
         let (in_a, in_b) = (met(a), met(b));
         let mut alike: HashMap<(String, &str), Alike<'_>> = HashMap::new();

@@ -6,7 +6,8 @@ use compare::{
     paired, unpaired,
 };
 
-/// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the answer.
+/// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the
+/// answer.
 const LEAST_SAMPLES: f64 = 10.0;
 
 /// How costs are compared.
@@ -22,14 +23,14 @@ pub(super) struct Test {
 /// How the runs of a side were sampled, on average: costs are counts of samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SampledSide {
-    /// What the whole broker costs, nanoseconds per message.
+    /// Cost of the whole broker, nanoseconds per message.
     pub(super) broker: f64,
     /// Samples of a run; 0 where that is not known.
     pub(super) samples: f64,
 }
 
 impl SampledSide {
-    /// What a sample stands for; `None` where that is not known.
+    /// Nanoseconds per message of a sample; `None` where that is not known.
     fn each(self) -> Option<f64> {
         let each = self.broker / self.samples;
         each.is_finite().then_some(each)
@@ -72,8 +73,8 @@ impl Tested {
 }
 
 impl Test {
-    /// The difference that two sides' runs show by themselves, beside the error of sampling alone. Where nothing changed,
-    /// both sides' runs vary as those of their common mean do, whatever few samples show.
+    /// The difference that two sides' runs show by themselves, beside the error of sampling alone. Where nothing
+    /// changed, both sides' runs vary as those of their common mean do, whatever few samples show.
     pub(super) fn sampled(self, a: &[f64], b: &[f64]) -> Option<SampledDifference> {
         let cost = (mean(a) + mean(b)) / 2.0;
         let [of_a, of_b] = self.sampling.map(|it| it.variance(cost));
@@ -118,7 +119,8 @@ impl Test {
         Some(count(a, of_a)? + count(b, of_b)?)
     }
 
-    /// Decides questions that are asked together. What could have been seen is what one more change would have had to be.
+    /// Decides questions that are asked together. What could have been seen is what one more change would have had to
+    /// be.
     pub(super) fn decide(self, all: &mut [&mut Tested]) {
         let p: Vec<f64> = all.iter().map(|it| it.p()).collect();
         for (tested, p) in all.iter_mut().zip(benjamini_hochberg(&p)) {

@@ -121,7 +121,7 @@ fn a_function_that_got_dearer_is_named_and_those_whose_share_fell_are_not() {
     }
 }
 
-/// What all stacks begin with is the whole broker: two tables never disagree on it.
+/// The root of all stacks is the whole broker: two tables never disagree on it.
 #[test]
 fn a_root_is_decided_as_the_whole_broker_is() {
     let shares = [("f", 0.5), ("g", 0.5)];
@@ -198,7 +198,7 @@ fn sampled(stacks: &[(&str, u64)]) -> FunctionCosts {
     sampled_in("beam.smp", stacks)
 }
 
-/// The same where functions without a name of their own are of a file.
+/// As [`sampled`], where functions without a name of their own are of a file.
 fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
     let mut builder = stacks::Builder::default();
     for (stack, samples) in stacks {
@@ -238,8 +238,8 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
     FunctionCosts::of(&record, &profile).expect("costs")
 }
 
-/// Functions without a name of their own are called after a neighbour, which is another one in each build: they are no functions of
-/// one side alone.
+/// Functions without a name of their own are called after a neighbour, which is another one in each build: they are no
+/// functions of one side alone.
 #[test]
 fn functions_without_names_are_one_where_the_builds_differ() {
     let of = |gc: &str, hash: &str, route: u64| {
