@@ -1,7 +1,8 @@
-//! What bellows could leave on an Erlang node.
+//! Leftovers of bellows on an Erlang node.
 
-/// Erlang that tells what of bellows is on a node: modules, names, processes, processes with trace flags, functions of these
-/// modules with a trace pattern or a counter, and trace sessions. Where there is none its value is the text [`NOTHING_LEFT`].
+/// Erlang that tells what of bellows is on a node: modules, names, processes, processes with trace flags, functions of
+/// these modules with a trace pattern or a counter, and trace sessions. Where there is none its value is the text
+/// [`NOTHING_LEFT`].
 #[must_use]
 pub fn left_on_node(modules: &[&str]) -> String {
     format!(

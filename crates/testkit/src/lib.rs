@@ -1,4 +1,4 @@
-//! What the tests of several crates share. A dev-dependency only.
+//! Helpers for tests of several crates. A dev-dependency only.
 
 mod left;
 mod process;

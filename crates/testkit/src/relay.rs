@@ -12,7 +12,7 @@ const PIECE: usize = 16 << 10;
 /// Pieces that may be in flight in each direction: as much as a long, fat link holds.
 const UNDER_WAY: usize = 256;
 
-/// What the relay does to both directions of each connection.
+/// Conditions of both directions of each connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
     /// How long each byte takes.

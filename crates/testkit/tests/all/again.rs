@@ -1,4 +1,5 @@
-//! `scripts/test` before a cargo of our own making: what is run again, what fails at once, and what runs beside the tests.
+//! `scripts/test` before a cargo of our own making: what is run again, what fails at once, and what runs beside the
+//! tests.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -41,7 +42,7 @@ struct Run {
 
 /// How it ended.
 struct Ended {
-    /// What it asked of cargo, in this order.
+    /// Its calls of cargo, in this order.
     asked: Vec<String>,
     output: Output,
     /// The file that names tests which needed a second run.
@@ -84,7 +85,8 @@ impl Run {
     }
 
     fn end(&self) -> Ended {
-        // A program that another thread starts meanwhile would hold the script open for writing, so that it cannot be run.
+        // A program that another thread starts meanwhile would hold the script open for writing, so that it cannot be
+        // run.
         static ONE: Mutex<()> = Mutex::new(());
         let _one = ONE.lock();
         let place = &self.place;

@@ -30,7 +30,7 @@ const PRESENT: [&str; 13] = [
     "python3",
     "npm",
 ];
-/// What of a checkout the script reads.
+/// Files of a checkout that the script reads.
 const FILES: [&str; 6] = [
     "Makefile",
     "scripts/setup",
@@ -115,7 +115,7 @@ impl Machine {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// What programs wrote down; nothing where they did not.
+    /// Notes of programs; empty where there are none.
     fn noted(&self, file: &str) -> String {
         fs::read_to_string(self.programs.join(file)).unwrap_or_default()
     }

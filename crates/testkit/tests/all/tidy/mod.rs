@@ -280,7 +280,7 @@ const WAYS_OUT: &[&str] = &[
     "testkit/src/lib.rs",
 ];
 
-/// The same for what draws on the terminal by itself.
+/// Files that draw on the terminal by themselves.
 const DRAWS: &[&str] = &[
     "report/src/console/live.rs",
     "report/src/console/steps.rs",
@@ -493,7 +493,7 @@ fn check(rule: &str, found: &BTreeMap<String, Vec<String>>) {
     assert!(wrong.is_empty(), "{rule}:\n{}", wrong.join("\n"));
 }
 
-/// What is found in each crate.
+/// Findings by crate.
 fn in_each_crate(
     find: impl Fn(&[(PathBuf, String)]) -> Vec<String>,
 ) -> BTreeMap<String, Vec<String>> {

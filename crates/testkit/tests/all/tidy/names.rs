@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{File, FnArg, Item, Type, Visibility};
 
-/// What a file declares that has a rule.
+/// Declarations of a file that have a rule.
 #[derive(Default)]
 pub(crate) struct Declared {
     /// Types that others may name.

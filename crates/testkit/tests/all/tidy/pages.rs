@@ -1,4 +1,4 @@
-//! What pages of Markdown keep to.
+//! Rules for pages of Markdown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
