@@ -1,4 +1,4 @@
-//! What every call path of the broker costs per message on both sides: the data of a differential flame graph.
+//! Cost per message of every call path of the broker on both sides: the data of a differential flame graph.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub struct ComparedStacks {
     pub least_share: f64,
 }
 
-/// What a frame is called.
+/// Name of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ComparedName {

@@ -1,4 +1,4 @@
-//! What runs of two sides say of the difference between them.
+//! Comparison of runs of two sides.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ const MOST_LOOKS: usize = 10;
 pub struct Comparison {
     /// Always [`Comparison::SCHEMA`].
     pub schema: String,
-    /// What is compared with.
+    /// Baseline.
     pub a: ComparedSide,
-    /// What is compared.
+    /// Candidate.
     pub b: ComparedSide,
     /// Whether runs of the two sides stand in pairs, in the order in which they are listed.
     pub paired: bool,
@@ -35,20 +35,20 @@ pub struct Comparison {
     /// The matrix whose figures are decided together with these; `None` where they stand alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<ComparedFamily>,
-    /// What is decided of each figure.
+    /// Figures with their decisions.
     pub figures: Vec<ComparedFigure>,
     /// Why the sides should not be compared, where that was forced.
     pub forced: Vec<String>,
-    /// What ended the experiment before all of its runs were made, in a sentence; `None` where nothing did.
+    /// Why the experiment ended before all runs were made, in a sentence; `None` where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broke_off: Option<String>,
-    /// What was left out of histogram logs, and in which unit they were read, a sentence each.
+    /// Parts of histogram logs that were left out, and the unit that was assumed, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
     /// Which functions' costs changed; `None` where that cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<ComparedFunctions>,
-    /// What call paths cost; `None` where that cannot be told. They have a file of their own.
+    /// Costs of call paths, in a file of their own; `None` where they are not known.
     #[serde(skip)]
     pub stacks: Option<ComparedStacks>,
     /// Why it cannot be told which functions' costs changed, in one sentence; `None` where it can, or nothing was sampled.
@@ -56,7 +56,7 @@ pub struct Comparison {
     pub no_functions: Option<String>,
 }
 
-/// What is decided together: `level` is that of all of it.
+/// Number of decisions that share one `level`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparedFamily {
     /// Cells of the matrix.
@@ -65,7 +65,7 @@ pub struct ComparedFamily {
     pub figures: u32,
 }
 
-/// What functions of the broker cost per message on both sides, in nanoseconds of CPU time.
+/// Costs of the broker's functions per message on both sides, in nanoseconds of CPU time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ComparedFunctions {
@@ -114,7 +114,7 @@ pub struct ExplainedChange {
     pub own: bool,
 }
 
-/// What a function costs.
+/// Cost of a function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FunctionChange {
@@ -133,7 +133,7 @@ pub struct FunctionChange {
 /// The runs of a side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparedSide {
-    /// What it is, such as the broker's name and version.
+    /// Title, such as the broker's name and version.
     pub what: String,
     /// Its runs that count.
     pub runs: Vec<ComparedRun>,
@@ -167,7 +167,7 @@ pub struct RunBlocks {
 pub struct WithinOneRun {
     /// Of the only run of A; `None` where A has several, or the figure is no quantile.
     pub a: Option<(f64, f64)>,
-    /// The same of B.
+    /// Of the only run of B.
     pub b: Option<(f64, f64)>,
 }
 
@@ -198,7 +198,7 @@ pub struct LeftOut {
 pub struct ComparedFigure {
     /// Its name, as requirements write it.
     pub name: String,
-    /// What it counts.
+    /// Unit of its values.
     pub unit: QuantityUnit,
     /// Whether more of it is better.
     pub more_is_better: bool,
@@ -216,14 +216,14 @@ pub struct ComparedFigure {
     pub interval: (f64, f64),
     /// Two-sided probability of a change at least as large where there is none; `None` where no test applies.
     pub p: Option<f64>,
-    /// The same, corrected for the other figures, and of pairs that of the exact test where that is what does not let it be called a change: it has
-    /// changed where this is the level at most. `None` also where so few runs can show none.
+    /// `p` corrected for the other figures; of pairs, that of the exact test if it is what prevents a decision. Changed
+    /// if `level` at most; `None` also where so few runs can show none.
     pub corrected_p: Option<f64>,
     /// Changes within this share do not matter.
     pub margin: f64,
     /// The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any.
     pub visible: f64,
-    /// What is decided.
+    /// Decision at `level`.
     pub decision: Decision,
     /// Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
     /// counted.
@@ -253,7 +253,7 @@ impl RunsCounted {
     pub const GENERATOR: &'static str = "generator-limited runs";
 }
 
-/// What is decided of a figure.
+/// Decision on a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]

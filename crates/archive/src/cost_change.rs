@@ -1,4 +1,4 @@
-//! What something costs on two sides, and what is proven of the change.
+//! A cost on two sides, and whether its change is proven.
 
 use serde::{Deserialize, Serialize};
 

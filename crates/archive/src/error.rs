@@ -12,18 +12,18 @@ use stacks::bounded::{self, Line};
 pub enum Error {
     /// A file or folder could not be made, written or read.
     Io {
-        /// What was tried: `create`, `read`.
+        /// Attempted action: `create`, `read`.
         action: &'static str,
-        /// What it was tried on.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// No run folder can be made below a folder.
     NoRunsFolder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The folder holds nothing that a run leaves.
@@ -35,16 +35,16 @@ pub enum Error {
     UnknownSchema {
         /// The file.
         path: PathBuf,
-        /// What it says of itself.
+        /// Schema that it names.
         found: String,
-        /// What would be understood.
+        /// Schema that this version reads.
         expected: &'static str,
     },
     /// The content makes no sense, beyond a cut-off end.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with the place.
+        /// The fault, with its place.
         cause: String,
     },
 }
@@ -90,7 +90,7 @@ impl Error {
     }
 }
 
-/// What was read of a file that a run folder need not have; `None` where it is missing.
+/// Result of reading an optional file of a run folder; `None` where it is missing.
 pub(crate) fn where_present<T>(read: io::Result<T>, path: &Path) -> Result<Option<T>, Error> {
     match read {
         Ok(read) => Ok(Some(read)),

@@ -1,11 +1,11 @@
-//! What was observed of a run: all that its verdict and its warnings follow from.
+//! Facts about a run, from which its verdict and its warnings follow.
 
 use measure::ledger::LedgerSummary;
 use serde::{Deserialize, Serialize};
 
 use crate::stall::{Stall, Stalled};
 
-/// What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
+/// Observations of the measured phase. Shares are of time (0 to 1), CPU is in cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[cfg_attr(feature = "typescript", ts(rename = "Evidence"))]
@@ -30,7 +30,7 @@ pub struct Facts {
     pub slow_consumers: bool,
     /// Share of the messages that were sent over 1 ms late.
     pub late_share: f64,
-    /// What the producers' time went into; `None` without producers.
+    /// Use of the producers' time; `None` without producers.
     pub producers: Option<ProducerTime>,
     /// Messages that may be in flight, all producers together; `None` without such a limit.
     pub in_flight_limit: Option<u64>,
@@ -75,14 +75,14 @@ pub struct Facts {
     /// at the end of the measured phase, at the rate at which it passed on.
     #[serde(rename = "relay_held_ns")]
     pub proxy_held_ns: Option<u64>,
-    /// What the kernel says of that process's own connections, to the broker.
+    /// TCP's figures of that process's own connections to the broker.
     #[serde(rename = "behind_relay")]
     pub behind_proxy: Option<ConnectionTime>,
-    /// What the kernel says of the connections to the broker.
+    /// TCP's figures of the connections to the broker.
     pub connections: Option<ConnectionTime>,
-    /// What the generator did against the embedded broker on this machine (`bellows calibrate`).
+    /// Throughput of the generator against the embedded broker (`bellows calibrate`).
     pub capacity: Option<Capacity>,
-    /// What stands elsewhere in the summary.
+    /// Facts that other parts of the summary hold.
     #[serde(skip)]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub ended: Ended,
@@ -129,7 +129,7 @@ pub struct Ended {
     pub unanswered: u64,
     /// Messages that were due and never sent, which stand there too.
     pub unsent: u64,
-    /// What became of every message, where that is known.
+    /// Outcome of every message, where that is known.
     pub ledger: Option<LedgerSummary>,
     /// Deliveries that did not come and that no broker has confirmed, and of how many messages, where that is known.
     pub not_received: Option<(u64, Option<u64>)>,
@@ -153,7 +153,7 @@ pub struct Ended {
     pub deliveries_behind: Lacking,
     /// Latencies with too few samples for a percentile: name, samples, and the first such percentile.
     pub too_few: Vec<(String, u64, String)>,
-    /// What became of cycles, where there is churn.
+    /// Outcome of cycles, where there is churn.
     pub churn: Vec<ChurnFacts>,
 }
 
@@ -186,20 +186,20 @@ pub struct OwnFault {
 pub struct Lacking {
     /// All that was due: without a schedule, at the rate of the seconds without a fault.
     pub due: f64,
-    /// What was lacking of it; all of it where no schedule says what was.
+    /// The part that was lacking; all of it where no schedule says what was due.
     pub all: f64,
-    /// What was lacking while a fault of the run lasted.
+    /// The part that was lacking during the run's faults.
     pub in_faults: f64,
 }
 
-/// What was observed of the cycles that were due in the measured phase.
+/// Outcome of the cycles that were due in the measured phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChurnFacts {
     /// Whether it ran beside messages, which the verdict is about.
     pub beside: bool,
     /// `connections`, `channels` or `queues`; the URL of a probe.
     pub kind: String,
-    /// What its operations are called: `cycles`, `requests`.
+    /// Name of its operations: `cycles`, `requests`.
     pub unit: String,
     /// Cycles that began.
     pub begun: u64,
@@ -224,7 +224,7 @@ impl Facts {
         self.ended.churn.iter().any(|churn| !churn.beside)
     }
 
-    /// What the verdict counts: `messages`, `cycles`, `requests`.
+    /// Counted items: `messages`, `cycles`, `requests`.
     #[must_use]
     pub fn items(&self) -> &str {
         let mut churn = self.ended.churn.iter();
@@ -391,7 +391,7 @@ impl LoopUse {
     }
 }
 
-/// What the producers' time went into, as shares that add up to 1.
+/// Use of the producers' time, as shares that add up to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ProducerTime {
@@ -425,7 +425,7 @@ impl ProducerTime {
     }
 }
 
-/// What an event loop did with its time.
+/// Use of an event loop's time, in shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LoopUse {
@@ -438,7 +438,7 @@ pub struct LoopUse {
     pub run_queue_wait: Option<f64>,
 }
 
-/// What the broker used.
+/// The broker's use of CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct BrokerUse {
@@ -453,7 +453,7 @@ pub struct BrokerUse {
     pub run_queue_wait: Option<f64>,
 }
 
-/// What the kernel's TCP says of the connections to the broker, all added up.
+/// The kernel's TCP figures of the connections to the broker, all added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ConnectionTime {
@@ -470,7 +470,7 @@ pub struct ConnectionTime {
     pub unsent_bytes: u64,
 }
 
-/// What the generator did against the embedded broker on this machine.
+/// Throughput of the generator against the embedded broker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Capacity {

@@ -1,4 +1,4 @@
-//! What was observed where a number may be wrong: a kind of warning each, with its values.
+//! Reasons to doubt a number: a kind of warning each, with its values.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ macro_rules! findings {
         #[serde(rename_all = "snake_case")]
         pub enum WarningCode { $($(#[$doc])* $kind,)+ }
 
-        /// What was observed, by kind of warning.
+        /// Observed values of a warning, by kind.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "code", content = "values", rename_all = "snake_case")]
         pub enum Finding { $($(#[$doc])* $kind { $($(#[$of])* $field: $type,)* },)+ }
@@ -35,14 +35,14 @@ findings! {
         at_work: f64,
         /// Threads of the generator.
         threads: u64,
-        /// What is counted: `messages`, `cycles`, `requests`.
+        /// Counted items: `messages`, `cycles`, `requests`.
         unit: String,
     },
     /// Less was sent than the schedule requested.
     RateNotAchieved {
-        /// What is counted: `messages`, `cycles`, `requests`.
+        /// Counted items: `messages`, `cycles`, `requests`.
         unit: String,
-        /// What was sent, and what was requested, each second; neither of operations beside another load.
+        /// Sent and requested rates; `None` for operations beside another load.
         rates: Option<SentOf>,
         /// Operations that were due and did not begin.
         not_begun: u64,
@@ -78,7 +78,7 @@ findings! {
     },
     /// Part of the profile is missing or could not be had.
     ProfileIncomplete {
-        /// What is missing.
+        /// Missing part.
         #[serde(flatten)]
         gap: ProfileGap,
     },
@@ -157,9 +157,9 @@ findings! {
     },
     /// Connections, channels or queues could not be opened or closed in order.
     CyclesFailed {
-        /// What they do, or the page that they ask for.
+        /// Kind of the cycles, or the page that is requested.
         kind: String,
-        /// What is counted: `cycles`, `requests`.
+        /// Counted items: `cycles`, `requests`.
         unit: String,
         /// Those that failed.
         failed: u64,
@@ -201,7 +201,7 @@ findings! {
         lag_max_ns: u64,
         /// Whether messages had a time at which they were due.
         scheduled: bool,
-        /// What is counted: `messages`, `cycles`, `requests`.
+        /// Counted items: `messages`, `cycles`, `requests`.
         unit: String,
     },
     /// Connections were down when the run ended: the broker never came back.
@@ -220,11 +220,11 @@ findings! {
         /// The longest time, and the sums of all.
         #[serde(flatten)]
         stood: Stood,
-        /// What is known of waiting for a core meanwhile.
+        /// Waiting for a core meanwhile.
         wait: StallWait,
         /// The fault of the run itself that was on at that time.
         fault: Option<String>,
-        /// What was delayed: `messages`, `cycles`, `requests`.
+        /// Delayed items: `messages`, `cycles`, `requests`.
         unit: String,
     },
     /// Messages were due and had no answer when the run ended.
@@ -249,16 +249,16 @@ findings! {
         /// Why the last of them failed.
         last_failure: String,
     },
-    /// What should have selected series of a page found none.
+    /// A filter for a page's series selected none.
     NothingSelected {
         /// The page.
         page: String,
-        /// What selects nothing.
+        /// The filter.
         what: String,
     },
     /// Faults of the experiment did not take place, or not at their time.
     FaultsMissed {
-        /// What became of them.
+        /// Faults that were missed or late.
         #[serde(flatten)]
         faults: MissedFaults,
     },
@@ -296,7 +296,7 @@ findings! {
     NotPermitted {
         /// The feature.
         feature: String,
-        /// What stood in.
+        /// Its replacement.
         instead: String,
     },
 }
@@ -337,12 +337,12 @@ pub struct MissedFaults {
     pub latest_s: f64,
 }
 
-/// What was sent of what was requested, each second.
+/// Sent and requested rates, items per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SentOf {
-    /// What was sent.
+    /// Sent per second.
     pub sent: f64,
-    /// What was requested.
+    /// Requested per second.
     pub requested: f64,
 }
 
@@ -357,7 +357,7 @@ pub struct FewSamples {
     pub percentile: String,
 }
 
-/// What a profile lacks.
+/// Missing part of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ProfileGap {
@@ -372,7 +372,7 @@ pub enum ProfileGap {
         complete_share: f64,
         /// Share of the stacks that were copied.
         copied_share: f64,
-        /// What executes the program: `erlang`, `java`, `native`.
+        /// Runtime of the program: `erlang`, `java`, `native`.
         runtime: String,
     },
     /// Samples of threads that run for short times.
@@ -380,7 +380,7 @@ pub enum ProfileGap {
         /// Share of the CPU time that the samples stand for.
         cpu_share: f64,
     },
-    /// What ran while the kernel's probes did.
+    /// Code that the kernel's probes interrupted.
     Probed {
         /// Share of the samples that are in the probes.
         probes_share: f64,
@@ -403,13 +403,13 @@ pub struct Stood {
     pub for_s: f64,
     /// Connections that it met.
     pub connections: u64,
-    /// What all of them delayed.
+    /// Messages or operations that all of them delayed.
     pub messages_delayed: u64,
     /// Those of that which failed.
     pub failed: u64,
 }
 
-/// What is known of waiting for a core while somebody stood still.
+/// Waiting for a core during a stall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StallWait {

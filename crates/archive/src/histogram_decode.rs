@@ -15,7 +15,7 @@ use flate2::bufread::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-/// What a cookie says beside the encoding: bytes of a count, or a bit that V2 always has.
+/// Bits of a cookie beside the encoding: bytes of a count, or a bit that V2 always has.
 const BESIDE: u32 = 0xf0;
 const DEFLATED: [u32; 3] = [0x1c84_9309, 0x1c84_9302, 0x1c84_9304];
 const V0: u32 = 0x1c84_9308;

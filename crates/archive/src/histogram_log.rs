@@ -25,7 +25,7 @@ use crate::line_file::LineFile;
 use crate::{Error, file, histogram_decode};
 use stacks::{bounded, bounded::Line};
 
-/// What stands before the tag of a histogram of what was due in the warm-up, whenever it was answered.
+/// Tag prefix of histograms of the warm-up: operations due in it, whenever they were answered.
 const WARMUP: &str = "warmup_";
 /// HistogramLogProcessor's default `-outputValueUnitRatio` expects nanoseconds in the histogram
 /// and milliseconds in the column for people.
@@ -37,7 +37,7 @@ const MOST_NOTES: usize = 10;
 /// Characters of a note's cause, which may repeat the line.
 const LONGEST_CAUSE: usize = 200;
 
-/// What is recorded of a metric and was due in a phase; nothing is due in the drain.
+/// Tag of a metric in the phase in which its values were due; none are due in the drain.
 pub(crate) fn tag(metric: Metric, due: Phase) -> String {
     let info = metric.info();
     let spelled = info.name.replace(' ', "_");
@@ -53,7 +53,7 @@ pub(crate) fn tag(metric: Metric, due: Phase) -> String {
     }
 }
 
-/// What a tag stands for; a metric that is not known is registered. `None` where it can be none.
+/// Metric and phase of a tag; registers a new metric. `None` if the tag is no name of one.
 fn metric_of(tag: &str) -> Option<(Metric, Phase)> {
     let (name, phase) = match tag.strip_prefix(WARMUP) {
         Some(name) => (name, Phase::Warmup),
@@ -73,9 +73,9 @@ pub(crate) struct HistogramLogWriter {
     marked: Option<&'static str>,
 }
 
-/// What precedes the start of the measured phase in a comment: an interval without values has no line.
+/// Comment that holds the start of the measured phase, as an interval without values has no line.
 pub(crate) const MEASURED_FROM: &str = "[MeasuredFrom: ";
-/// What precedes its end: what follows was answered later, or never, and has no part in rates.
+/// Comment that holds its end; later values came late, or never, and have no part in rates.
 pub(crate) const MEASURED_UNTIL: &str = "[MeasuredUntil: ";
 
 impl std::fmt::Debug for HistogramLogWriter {
@@ -163,7 +163,7 @@ fn begin(path: &Path, origin_unix_ns: u64) -> io::Result<LineFile> {
 /// One histogram of the log.
 #[derive(Clone, Debug)]
 pub struct HistogramRecord {
-    /// What it holds.
+    /// Metric of its values.
     pub metric: Metric,
     /// The phase in which it was due: [`Phase::Warmup`], or [`Phase::Measure`], also of what was
     /// answered in the drain.
@@ -214,7 +214,7 @@ impl HistogramLog {
         })
     }
 
-    /// What had to be passed over so far, one sentence each.
+    /// Reasons for skipped lines so far, one sentence each.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes

@@ -1,4 +1,4 @@
-//! What the runs of one experiment say over the months: where a figure changed its level.
+//! Runs of one experiment over months: where a figure changed its level.
 
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub struct History {
     pub figures: Vec<HistoryFigure>,
     /// Further figures, which were not looked at.
     pub figures_left_out: usize,
-    /// What was not compared of the runs that count, a sentence each.
+    /// Parts of these runs that were not compared, a sentence each.
     pub remarks: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct HistoryRun {
     pub id: String,
     /// When it began, RFC 3339 in UTC.
     pub created: String,
-    /// What was under load, with its version.
+    /// The broker's name and version.
     pub broker: String,
 }
 
@@ -59,7 +59,7 @@ pub struct HistoryRun {
 pub struct HistoryFigure {
     /// Its name.
     pub name: String,
-    /// What it counts.
+    /// Unit of its values.
     pub unit: QuantityUnit,
     /// Whether more of it is better.
     pub more_is_better: bool,

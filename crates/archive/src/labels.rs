@@ -22,7 +22,7 @@ const LONGEST_TAG: usize = 40;
 /// Tags of one run.
 const MOST_TAGS: usize = 100;
 
-/// What people say of a run.
+/// Tags and a note that people give a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Labels {

@@ -45,11 +45,11 @@ const MOST_TAGS: usize = 16;
 const MOST_NOTES: usize = 3;
 /// Intervals of a tag that are so small a part of the time that they lie in leave most of it out.
 const SPARSE: f64 = 0.5;
-/// What is in flight at the end of any log needs no note: one value in so many.
+/// Values in flight at the end need no note up to one in so many.
 const FEW_LATE: u64 = 100;
 /// Characters of what is quoted.
 const LONGEST_QUOTE: usize = 60;
-/// What a log without tags is of.
+/// Metric of a log without tags.
 const UNTAGGED: &str = "latency";
 /// Tags of Artemis perf, and what each is called here.
 const ARTEMIS: [(&str, Metric); 3] = [
@@ -57,7 +57,7 @@ const ARTEMIS: [(&str, Metric); 3] = [
     ("send", Metric::SEND_ACK),
     ("transfer", Metric::TRANSFER),
 ];
-/// What every refusal ends with.
+/// End of every refusal.
 const WHAT_IS_READ: &str = "name logs as HdrHistogram's HistogramLogWriter writes them: lines of start, length, largest value and histogram";
 
 /// The unit of the values in a log.
@@ -120,7 +120,7 @@ pub enum UnitSource {
     Assumed,
 }
 
-/// What a log holds of what was not warm-up.
+/// Values of a log without its warm-up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyLog {
     /// The file, as it was named.
@@ -133,16 +133,16 @@ pub struct LatencyLog {
     pub seconds: f64,
     /// Whether its intervals overlap, as those of several recordings in one file do: how long it took is not known then.
     pub overlaps: bool,
-    /// What it holds of each tag, in the order in which they came; a tag whose intervals are all empty has no values.
+    /// Values by tag, in the order of the file; a tag whose intervals are all empty has none.
     pub tags: Vec<LogTag>,
-    /// What had to be left out, a sentence each.
+    /// Omitted parts, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What a log holds of one tag.
+/// Values of one tag.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogTag {
-    /// What it is of: tags are metrics by their letters and digits, so that `send_ack` and `send ack` are one.
+    /// Metric: tags are compared by letters and digits, so that `send_ack` and `send ack` are one.
     pub metric: Metric,
     /// Values in it.
     pub count: u64,
@@ -152,7 +152,7 @@ pub struct LogTag {
     pub percentiles: [u64; 4],
     /// Every value with its count, the smallest first; nanoseconds.
     pub values: Vec<(u64, u64)>,
-    /// The same over time.
+    /// The values over time.
     pub slices: LatencySlices,
 }
 
@@ -199,7 +199,7 @@ impl LatencyLog {
         }
     }
 
-    /// The same of what lies in memory.
+    /// Reads a log in memory.
     ///
     /// # Errors
     /// As [`LatencyLog::read`].
@@ -241,7 +241,7 @@ struct LogReading {
     first_cause: Option<(String, String)>,
 }
 
-/// What comments say of the intervals that follow.
+/// Part of the run that the next intervals are of, by a comment.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum LogPart {
     /// Nothing: whatever was not warm-up is of the measured time.
@@ -253,7 +253,7 @@ enum LogPart {
     Late,
 }
 
-/// What was read of a tag.
+/// A tag while its intervals are read.
 struct ReadTag {
     raw: String,
     key: String,
@@ -419,7 +419,7 @@ impl LogReading {
         Ok(None)
     }
 
-    /// What was read of a tag; why there can be none.
+    /// Entry of a tag, new or known; an error where it is one too many.
     fn tag(&mut self, raw: &str, key: String, digits: u8) -> Result<&mut ReadTag, String> {
         let known = self.tags.iter().position(|tag| tag.key == key);
         if known.is_none() {

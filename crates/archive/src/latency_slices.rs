@@ -90,7 +90,7 @@ impl LatencySlices {
         self.width
     }
 
-    /// What was counted in each slice: values with their counts, the smallest first.
+    /// Values with their counts in each slice, the smallest first.
     #[must_use]
     pub fn slices(&self) -> &[Vec<(u64, u64)>] {
         &self.slices

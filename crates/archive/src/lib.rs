@@ -108,19 +108,19 @@ pub use writer::{RunWriter, sanitised};
 
 /// Names of the files of a run folder.
 pub mod file {
-    /// What ran: see [`crate::RunRecord`].
+    /// The run: see [`crate::RunRecord`].
     pub const RECORD: &str = "run.json";
-    /// What people say of the run: see [`crate::Labels`].
+    /// Tags and notes: see [`crate::Labels`].
     pub const LABELS: &str = "labels.json";
-    /// What runs of one experiment say together: see [`crate::Repeats`].
+    /// Runs of one experiment together: see [`crate::Repeats`].
     pub const REPEATS: &str = "repeats.json";
     /// Which runs of two sides were made in turns: see [`crate::PairedRuns`].
     pub const PAIRS: &str = "pairs.json";
     /// Which cells several comparisons of runs in turns have: see [`crate::PairedMatrix`].
     pub const MATRIX: &str = "matrix.json";
-    /// What runs of two sides say of the difference: see [`crate::Comparison`].
+    /// Comparison of two sides: see [`crate::Comparison`].
     pub const COMPARISON: &str = "comparison.json";
-    /// What call paths cost on both sides: see [`crate::ComparedStacks`].
+    /// Costs of call paths on both sides: see [`crate::ComparedStacks`].
     pub const COMPARED_STACKS: &str = "comparison-stacks.json";
     /// At which rates an experiment was tried: see [`crate::LimitTrials`].
     pub const LIMIT: &str = "limit.json";

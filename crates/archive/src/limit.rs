@@ -21,7 +21,7 @@ pub struct LimitTrials {
     pub schema: String,
     /// The experiment's name.
     pub name: String,
-    /// What a rate has to meet beside being kept up, as people write it: `end-to-end p99 < 10ms`.
+    /// Objectives that a rate has to meet beside being kept up: `end-to-end p99 < 10ms`.
     pub slos: Vec<String>,
     /// How rates are chosen.
     pub plan: LimitPlan,
@@ -29,7 +29,7 @@ pub struct LimitTrials {
     pub experiment: serde_json::Value,
     /// The trials, in the order of time.
     pub trials: Vec<LimitTrial>,
-    /// What they say; `None` before the first has ended.
+    /// Result of the trials; `None` before the first has ended.
     pub found: Option<FoundLimit>,
     /// Rates that people want next.
     pub suggested: Vec<SuggestedRate>,
@@ -67,7 +67,7 @@ pub struct LimitPlan {
     pub most_trials: u32,
 }
 
-/// What a trial came to.
+/// Outcome of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -88,7 +88,7 @@ pub struct LimitTrial {
     pub id: String,
     /// Messages per second that were requested.
     pub rate: f64,
-    /// What it came to.
+    /// Outcome.
     pub outcome: LimitOutcome,
     /// Why the rate did not hold, a clause each; empty where it did.
     pub why: Vec<String>,
@@ -99,7 +99,7 @@ pub struct LimitTrial {
     pub sent: f64,
     /// Messages per second that were received.
     pub received: f64,
-    /// What the latency is called: `end-to-end`, `confirm`; empty where none was measured.
+    /// Name of the latency: `end-to-end`, `confirm`; empty where none was measured.
     pub latency_name: String,
     /// That latency, of the measured phase; `None` where none was measured.
     pub latency: Option<LatencySummary>,
@@ -107,9 +107,9 @@ pub struct LimitTrial {
     pub broker_cores: Option<f64>,
     /// Who limited the run.
     pub limited_by: LimitedBy,
-    /// What was asked for, with what was observed.
+    /// The objectives with their observed values.
     pub slos: Vec<RequirementOutcome>,
-    /// What puts its numbers in doubt, but for what any rate beyond the limit brings.
+    /// Warnings that put its numbers in doubt, but for those of any rate beyond the limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<Warning>,
 }
@@ -153,8 +153,8 @@ impl LimitTrial {
 }
 
 impl LimitTrials {
-    /// What cannot be told at the lowest rate that was tried, and is all that speaks against it: fewer messages tell even less, so that no lower
-    /// rate is tried.
+    /// The only objective against the lowest tried rate, where it cannot be told. Lower rates have fewer messages and
+    /// tell less, so that none is tried.
     #[must_use]
     pub fn untold(&self) -> Option<&RequirementOutcome> {
         let rates = self.trials.iter().map(|it| it.rate);
@@ -174,7 +174,7 @@ impl LimitTrials {
         }
     }
 
-    /// What puts each trial in doubt, or each run with a number of clients, in the order of time.
+    /// Warnings that put each trial, or each run with a number of clients, in doubt, in the order of time.
     pub fn cautions(&self) -> impl Iterator<Item = &[Warning]> {
         let scaled = self.scale.iter().flat_map(|it| &it.runs);
         let trials = self.trials.iter().map(|it| it.cautions.as_slice());

@@ -19,9 +19,9 @@ pub struct RunEntry {
     pub dir: PathBuf,
     /// Its name.
     pub id: String,
-    /// What ran, or one sentence on why it cannot be read.
+    /// The run's record, or why it cannot be read, in a sentence.
     pub record: Result<RunRecord, String>,
-    /// What people say of it, or one sentence on why that cannot be read.
+    /// The run's labels, or why they cannot be read, in a sentence.
     pub labels: Result<Labels, String>,
     /// Bytes of its files.
     pub bytes: u64,
@@ -60,7 +60,7 @@ impl RunEntry {
             .any(|extension| extension == file::STACKS)
     }
 
-    /// What people read for the run's state; `None` where it is not known.
+    /// The run's state for people; `None` where it is not known.
     #[must_use]
     pub fn state(&self) -> Option<&'static str> {
         match self.record.as_ref().ok()?.state {
@@ -69,8 +69,8 @@ impl RunEntry {
         }
     }
 
-    /// What came of the requirements: `missed` where one was, `unknown` where that cannot be told of one, else `met`;
-    /// `None` where nothing was required.
+    /// Outcome of the requirements: `missed` where one was, `unknown` where one cannot be told, else `met`; `None`
+    /// without requirements.
     #[must_use]
     pub fn requirements(&self) -> Option<&'static str> {
         let all = &self.record.as_ref().ok()?.summary.as_ref()?.requirements;
@@ -119,7 +119,7 @@ impl RunEntry {
     }
 }
 
-/// What a folder holds that is no run's own, but one of several runs.
+/// Kind of a folder of several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderKind {
     /// [Runs in pairs](crate::PairedRuns), or a [matrix](crate::PairedMatrix) of them.
@@ -129,7 +129,7 @@ pub enum FolderKind {
 }
 
 impl FolderKind {
-    /// What this folder is; `None` where it is none of several runs.
+    /// Kind of this folder; `None` where it is none of several runs.
     #[must_use]
     pub fn of(dir: &Path) -> Option<Self> {
         match dir {

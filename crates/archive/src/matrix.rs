@@ -40,7 +40,7 @@ pub struct PairedMatrix {
     pub schema: String,
     /// The experiment's name.
     pub name: String,
-    /// What determines the order of the runs of all cells.
+    /// Seed of the order of all cells' runs.
     pub seed: u64,
     /// Pairs of each cell.
     pub pairs: u32,
@@ -148,7 +148,7 @@ impl PairedMatrix {
         cells.map(|cell| Self::folder(dir, cell)).collect()
     }
 
-    /// What a cell is called among the others: `queue-type=classic, num-destinations=1`; empty where it stands alone.
+    /// Label of a cell: `queue-type=classic, num-destinations=1`; empty where it stands alone.
     #[must_use]
     pub fn label(keys: &[MatrixKey], values: &[String]) -> String {
         let names = short_names(keys);
@@ -158,7 +158,7 @@ impl PairedMatrix {
     }
 }
 
-/// What keys are called beside each other: their last parts, where no two are the same.
+/// Short names of keys: their last parts, if all differ.
 #[must_use]
 pub fn short_names(keys: &[MatrixKey]) -> Vec<&str> {
     let last = |key: &'_ MatrixKey| key.key.rfind('.').map_or(0, |dot| dot + 1);
@@ -177,7 +177,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() < 256 && !name.contains('/') && !name.starts_with('.')
 }
 
-/// What the runs of all cells decide.
+/// Decisions on all cells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparedMatrix {
     /// Always [`ComparedMatrix::SCHEMA`].
@@ -186,18 +186,18 @@ pub struct ComparedMatrix {
     pub name: String,
     /// The keys that are varied; none where a comparison stands alone.
     pub keys: Vec<MatrixKey>,
-    /// What is decided of each cell.
+    /// Decisions by cell.
     pub cells: Vec<ComparedCell>,
 }
 
-/// What the runs of a cell decide.
+/// Decisions on a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparedCell {
     /// Its folder's name.
     pub folder: String,
     /// A value of each key, in the keys' order.
     pub values: Vec<String>,
-    /// What is decided, together with all other cells; `None` where nothing can be.
+    /// Comparison, decided together with all cells; `None` where nothing can be decided.
     pub comparison: Option<Comparison>,
     /// Why nothing can be decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,7 +270,7 @@ impl ComparedMatrix {
         }
     }
 
-    /// What was decided of those cells of which anything was.
+    /// Comparisons of the cells that have one.
     pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
         self.cells.iter().filter_map(|it| it.comparison.as_ref())
     }
@@ -302,7 +302,7 @@ impl ComparedMatrix {
         self.cells.iter().any(is_open)
     }
 
-    /// What a cell is called among the others.
+    /// Label of a cell.
     #[must_use]
     pub fn label(&self, cell: &ComparedCell) -> String {
         PairedMatrix::label(&self.keys, &cell.values)

@@ -20,7 +20,7 @@ const MOST_VALUES: usize = 15_000_000;
 /// Bytes that a line may have: the values of all series.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// What a value counts; the same spelling in JSON and in texts.
+/// Unit of a value, spelled alike in JSON and in texts.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -68,17 +68,17 @@ impl fmt::Display for SeriesUnit {
     }
 }
 
-/// What a series is of. Two with the same source, name and labels are one.
+/// Identity of a series: source, name and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SeriesName {
     /// Who told it: `machine`, `broker`, or the name of a scrape.
     pub source: String,
-    /// What it says: `memory`, `rabbitmq_queue_messages`. Series of one source and name are drawn together.
+    /// Quantity: `memory`, `rabbitmq_queue_messages`. Series of one source and name are drawn together.
     pub name: String,
-    /// What tells it from others of its name.
+    /// Labels that distinguish it from others of its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What its values count.
+    /// Unit of its values.
     #[serde(default)]
     pub unit: SeriesUnit,
 }
@@ -95,7 +95,7 @@ impl SeriesName {
         }
     }
 
-    /// The same with one more label.
+    /// Adds a label.
     #[must_use]
     pub fn with(mut self, label: &str, value: &str) -> Self {
         self.labels.insert(label.to_owned(), value.to_owned());
@@ -184,7 +184,7 @@ fn encoded(line: &SeriesLine) -> Option<Vec<u8>> {
 /// A series that was read: its values in the order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamedSeries {
-    /// What it is of.
+    /// Identity.
     pub name: SeriesName,
     /// Times and values.
     pub points: Vec<NamedPoint>,
@@ -215,7 +215,7 @@ pub fn read_named_series(dir: &Path) -> Result<Vec<NamedSeries>, Error> {
     Ok(read.finish())
 }
 
-/// What was read so far, by number.
+/// Series read so far, by number.
 #[derive(Debug, Default)]
 struct Reading {
     series: BTreeMap<u32, NamedSeries>,

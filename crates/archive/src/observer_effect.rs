@@ -1,8 +1,8 @@
-//! What profiling cost a run, from blocks of its measured phase with it and without it.
+//! Overhead of profiling, from blocks of the measured phase with it and without it.
 
 use serde::{Deserialize, Serialize};
 
-/// What profiling cost a run: sampling was on in one block of each pair, and off in the other, in random order.
+/// Overhead of profiling: in each pair of blocks, sampling was on in one and off in the other, in random order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ObserverEffect {
@@ -14,7 +14,7 @@ pub struct ObserverEffect {
     pub pairs: u32,
     /// Pairs that were not: sampling was switched late, or nothing was counted.
     pub left_out: u32,
-    /// What was counted: `messages`, or the operations of the load.
+    /// Counted items: `messages`, or the operations of the load.
     pub unit: String,
     /// The load had a target rate, which profiling does not change: its cost shows in CPU and latency.
     pub paced: bool,
@@ -26,7 +26,7 @@ pub struct ObserverEffect {
     /// Microseconds of the broker's CPU time per message or operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker_cpu_us: Option<EffectFigure>,
-    /// The same of bellows, with the threads that read samples.
+    /// Likewise of bellows, with the threads that read samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_us: Option<EffectFigure>,
     /// The 99th percentile of a latency, in nanoseconds.
@@ -79,7 +79,7 @@ pub struct ProfilingBlock {
     pub on: bool,
 }
 
-/// What profiling costs with each event, frequency and way to unwind stacks: a run each, one after the other.
+/// Overhead of profiling by event, frequency and way to unwind stacks: a run each, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ObserverTable {
     /// Always [`ObserverTable::SCHEMA`].
@@ -106,6 +106,6 @@ pub struct ObserverRow {
     pub stacks: String,
     /// The run folder.
     pub run_dir: String,
-    /// What it cost; `None` where nothing could be sampled.
+    /// Overhead; `None` where nothing could be sampled.
     pub observer_effect: Option<ObserverEffect>,
 }

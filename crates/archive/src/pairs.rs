@@ -19,9 +19,9 @@ const LARGEST: u64 = 16 << 20;
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum ComparedSideName {
-    /// What is compared with.
+    /// Baseline.
     A,
-    /// What is compared.
+    /// Candidate.
     B,
 }
 
@@ -52,13 +52,13 @@ pub struct PairedRuns {
     pub schema: String,
     /// The experiment's name.
     pub name: String,
-    /// What determines the order.
+    /// Seed of the order.
     pub seed: u64,
     /// Pairs that were requested.
     pub pairs: u32,
     /// The experiment of side A, resolved and without secrets.
     pub a: serde_json::Value,
-    /// The same of side B.
+    /// Likewise of side B.
     pub b: serde_json::Value,
     /// Whether the sides differ in what `a` and `b` hide (`***`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

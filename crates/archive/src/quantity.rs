@@ -149,7 +149,7 @@ fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u6
     }
 }
 
-/// What the first scenario other than messages says.
+/// A figure of the first scenario other than messages.
 fn operations(
     summary: &RunSummary,
     of: fn(&ScenarioSummary) -> Option<f64>,
@@ -159,7 +159,7 @@ fn operations(
     of(scenario).ok_or(missing)
 }
 
-/// What the first probe says.
+/// A figure of the first probe.
 fn requests(
     summary: &RunSummary,
     of: fn(&ScenarioSummary) -> Option<f64>,
@@ -171,7 +171,7 @@ fn requests(
     of(scenario).ok_or(missing)
 }
 
-/// What was counted in a second, by its measured length.
+/// Count of a second, divided by its measured length.
 fn rate(point: &SeriesPoint, count: u64) -> Observed {
     if point.dt > 0.0 {
         Ok(count as f64 / point.dt)
@@ -439,7 +439,7 @@ impl Quantity {
         }
     }
 
-    /// What it counts.
+    /// Unit of its value.
     #[must_use]
     pub fn unit(&self) -> QuantityUnit {
         match &self.0 {
@@ -468,7 +468,7 @@ impl Quantity {
         self.in_run(summary, &Recorder::new())
     }
 
-    /// The same with what was recorded, in which every percentile is.
+    /// Its value in a run; every percentile from the recorded histograms.
     ///
     /// # Errors
     /// Why it cannot be told.

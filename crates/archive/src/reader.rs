@@ -26,12 +26,11 @@ const LONGEST_POINT: u64 = 1 << 20;
 pub struct RunReader {
     /// Its folder.
     pub dir: PathBuf,
-    /// What ran. Made up from the folder's name where `run.json` is missing or cut off, which
-    /// [`RunReader::notes`] says.
+    /// The record; made up from the folder's name if `run.json` is missing or cut off ([`RunReader::notes`]).
     pub record: RunRecord,
     /// The seconds, in the order of time.
     pub points: Vec<SeriesPoint>,
-    /// What was missing or cut off, one sentence each.
+    /// Missing or cut-off parts, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -104,7 +103,7 @@ impl RunReader {
         Ok(sum)
     }
 
-    /// The same of the measured phase in slices of a second or more.
+    /// Latencies of the measured phase in slices of a second or more.
     ///
     /// # Errors
     /// Where `latency.hlog` exists and cannot be read.
@@ -243,7 +242,7 @@ fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>,
     Ok(points)
 }
 
-/// What can be said of a run whose `run.json` is lost.
+/// The record of a run whose `run.json` is lost.
 fn unknown_record(dir: &Path) -> RunRecord {
     let id = dir
         .file_name()

@@ -24,7 +24,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// What people read for it. A run that has no end recorded may go on, or was cut off.
+    /// The state for people. A run without a recorded end may go on, or was cut off.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl RunState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailedBy {
-    /// What is under load, or the load that it was given.
+    /// The broker, or the load that it was given.
     Side,
     /// The load generator, or the machine that it runs on.
     Generator,
@@ -70,9 +70,9 @@ pub struct RunRecord {
     /// The instant that `t = 0` of the series, the events and the profiles stands for: the beginning of the load with its
     /// warm-up, or of a recording.
     pub origin: Time,
-    /// The same instant by the wall clock, nanoseconds since 1970-01-01 UTC.
+    /// The origin by the wall clock, nanoseconds since 1970-01-01 UTC.
     pub origin_unix_ns: u64,
-    /// What is measured: each metric with its name, unit, kind and meaning.
+    /// Metrics with name, unit, kind and meaning.
     #[serde(default, with = "measure::described")]
     pub metrics: Vec<Metric>,
     /// Phases in the order of time, as far as they have ended.
@@ -86,14 +86,14 @@ pub struct RunRecord {
     pub topology: Topology,
     /// How far the run got.
     pub state: RunState,
-    /// What ended it, where it failed, in one line: cause, observed value and remedy.
+    /// The error of a failed run, in one line: cause, observed value and remedy.
     pub error: Option<String>,
-    /// The same as fields; `None` where it did not fail.
+    /// The error in fields; `None` where the run did not fail.
     pub problem: Option<Problem>,
-    /// What failed; `None` where the run did not, or nobody noted it.
+    /// Part that failed; `None` where the run did not fail, or nobody noted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_by: Option<FailedBy>,
-    /// What may be wrong with the numbers. Also in the summary; kept here while there is none.
+    /// Warnings about the numbers. Also in the summary; kept here while there is none.
     pub warnings: Vec<Warning>,
     /// Present once the run has ended.
     pub summary: Option<RunSummary>,
@@ -113,7 +113,7 @@ pub struct Period {
     pub process: String,
     /// Its number.
     pub pid: u32,
-    /// What the recording was told to say of it.
+    /// Labels that the recording was given.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -249,7 +249,7 @@ pub struct BindingRecord {
     pub vhost: String,
     /// Destination queue or exchange.
     pub destination: String,
-    /// What the destination is, `queue` or `exchange`.
+    /// Type of the destination, `queue` or `exchange`.
     pub destination_type: String,
     /// Routing key.
     pub routing_key: String,

@@ -52,7 +52,7 @@ pub struct RepeatedRun {
 pub struct RepeatedFigure {
     /// Its name, as requirements write it.
     pub name: String,
-    /// What it counts.
+    /// Unit of its values.
     pub unit: QuantityUnit,
     /// A value for each run; `None` where it cannot be told or the run is not complete.
     pub values: Vec<Option<f64>>,
@@ -68,10 +68,10 @@ pub struct RepeatedFigure {
     pub interval: Option<(f64, f64)>,
 }
 
-/// What `--json` prints of repeated runs.
+/// JSON of repeated runs, as `--json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub struct RepeatsSummary<'a> {
-    /// What they say together.
+    /// Figures over all runs.
     #[serde(flatten)]
     pub repeats: &'a Repeats,
     /// The summary of each run.

@@ -1,20 +1,20 @@
-//! What a run requested beside its messages, by name: probes, and pages of metrics.
+//! Requests beside a run's messages, by name: those of probes, and for pages of metrics.
 
 use measure::LatencySummary;
 
 use crate::RunSummary;
 use crate::scenario::REQUESTS;
 
-/// What scenarios of probes are called, with the name of theirs behind it.
+/// Scenario prefix of named probes.
 const PROBE: &str = "probe_";
-/// What the latency of a whole request of a probe is called.
+/// Latency of a probe's whole request.
 const RESPONSE: &str = "response";
 
 /// Requests of one probe, or for one page.
 pub(crate) struct Requested<'a> {
-    /// What failures are told by.
+    /// Name in the texts of failures.
     pub(crate) name: String,
-    /// What its time is called.
+    /// Name of its latency.
     pub(crate) metric: String,
     /// That time.
     pub(crate) response: Option<&'a LatencySummary>,

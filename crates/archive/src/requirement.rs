@@ -1,8 +1,8 @@
-//! What a run had to reach, and whether it did.
+//! Requirements of a run, and whether it met them.
 
 use serde::{Deserialize, Serialize};
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -27,13 +27,13 @@ pub enum QuantityUnit {
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct RequirementOutcome {
-    /// What had to hold, as people write it: `end-to-end p99 < 20ms`.
+    /// The condition as people write it: `end-to-end p99 < 20ms`.
     pub that: String,
-    /// What was observed; `None` where it cannot be told.
+    /// Observed value; `None` where it cannot be told.
     pub observed: Option<f64>,
-    /// What the observed value would have to be compared with.
+    /// Required value.
     pub bound: f64,
-    /// What both count.
+    /// Unit of both.
     pub unit: QuantityUnit,
     /// Whether it held; `None` where that cannot be told.
     pub met: Option<bool>,

@@ -23,7 +23,7 @@ impl ScaleRuns {
     /// Numbers of clients of one experiment.
     pub const MOST_VALUES: usize = 50;
 
-    /// What is varied, in a word: `producers`.
+    /// Name of the varied clients: `producers`.
     #[must_use]
     pub fn noun(&self) -> &str {
         self.key.rsplit('.').next().unwrap_or(&self.key)
@@ -43,7 +43,7 @@ pub struct ScaleRun {
     pub broker_cores: Option<f64>,
     /// Who limited the run.
     pub limited_by: LimitedBy,
-    /// What puts its numbers in doubt, but for what any load without a rate brings.
+    /// Warnings that put its numbers in doubt, but for those of any load without a rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<Warning>,
 }

@@ -1,4 +1,4 @@
-//! What is archived of scenarios other than messages: their counts and latencies, whatever they are.
+//! Counts and latencies of scenarios other than messages, whatever they are.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 const MESSAGES: &str = "messages";
 /// The scenario that has a key of its own beside [`crate::SeriesPoint::scenarios`].
 pub(crate) const CHURN: &str = "churn";
-/// What the operations of a probe are called.
+/// Operations of a probe.
 pub(crate) const REQUESTS: &str = "requests";
-/// What the operations of a trace are called; others make them.
+/// Operations of a trace; other programs make them.
 pub(crate) const CALLS: &str = "calls";
 
-/// What one interval saw of a scenario.
+/// A scenario's counts and latencies in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioPoint {
     /// Counts by the time at which something happened.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::RunEntry;
 use crate::list::newest_first;
 
-/// What a run must match: all of some `KEY=PATTERN`, where `*` and `?` stand for any characters.
+/// A filter for runs: all of some `KEY=PATTERN`, where `*` and `?` stand for any characters.
 #[derive(Clone, Debug)]
 pub struct RunFilter(Vec<(Key, Pattern)>);
 
@@ -79,7 +79,7 @@ impl RunFilter {
     }
 }
 
-/// What a run has under a key.
+/// Values of a run's key.
 fn values(key: Key, entry: &RunEntry) -> Vec<String> {
     let record = entry.record.as_ref().ok();
     let labels = entry.labels.as_ref().ok();
@@ -119,7 +119,7 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
     }
 }
 
-/// What a list of runs is sorted by.
+/// Sort order of a list of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunOrder {
     /// Newest first.
@@ -178,7 +178,7 @@ fn by_name(a: &RunEntry, b: &RunEntry) -> Ordering {
     }
 }
 
-/// What pruning leaves.
+/// Runs that pruning keeps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retention {
     /// As many of the newest runs stay.

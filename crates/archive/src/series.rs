@@ -35,7 +35,7 @@ pub struct SeriesPoint {
     pub steal: Option<f64>,
     /// Share of the machine's CPU time that nobody used (0 to 1).
     pub idle: Option<f64>,
-    /// What producers and event loops waited for, nanoseconds, added up over all of them.
+    /// Times that producers and event loops waited, nanoseconds, added up over all of them.
     pub waits: Waits,
     /// Churn; absent where there is none.
     #[serde(default, rename = "cycles", skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ impl SeriesPoint {
     }
 }
 
-/// What a process used.
+/// CPU and memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessUsage {
     /// CPU time divided by elapsed time: 1.2 is one core and a fifth.

@@ -35,7 +35,7 @@ pub struct SlicePoint {
     pub completed: u64,
     /// Deliveries decoded.
     pub received: u64,
-    /// What other scenarios counted.
+    /// Counts of other scenarios.
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
@@ -148,7 +148,7 @@ impl SliceLatency {
 }
 
 impl SlicePoint {
-    /// What a slice saw; `t` is its start in seconds since the run's origin.
+    /// Figures of a slice; `t` is its start in seconds since the run's origin.
     #[must_use]
     pub fn of(slice: &Slice, t: f64, requested_rate: Option<f64>) -> Self {
         let mut latency: BTreeMap<Metric, SliceLatency> = BTreeMap::new();

@@ -19,7 +19,7 @@ pub struct RunSummary {
     pub schema: String,
     /// The run folder; empty where none was kept.
     pub run_dir: String,
-    /// What was under load.
+    /// Broker under load.
     #[serde(default)]
     pub broker: BrokerSummary,
     /// Messages sent.
@@ -38,18 +38,18 @@ pub struct RunSummary {
     /// over the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted: Option<Lasted>,
-    /// What the schedules requested; `None` where somebody is unthrottled or waits for answers.
+    /// Messages that schedules requested; `None` where a producer is unthrottled or waits for answers.
     pub requested: Option<RequestedSummary>,
     /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
     /// latencies have coordinated omission by construction.
     pub closed_loop: bool,
-    /// What became of every message, warm-up and drain included; `None` where no ledger was kept.
+    /// Outcome of every message, warm-up and drain included; `None` where no ledger was kept.
     pub ledger: Option<LedgerSummary>,
-    /// What was done to the broker, and how long it took to come back.
+    /// Faults of the broker, and how long it took to come back.
     pub faults: Vec<FaultOutcome>,
     /// Times in which the broker, the generator or the machine stood still, in the order of time.
     pub stalls: Vec<Stall>,
-    /// What the run had to reach, and whether it did; absent where nothing was required.
+    /// Requirements with their outcomes; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<RequirementOutcome>,
     /// Latencies of messages in the measured phase; of a run without a load of messages there is no entry.
@@ -67,30 +67,30 @@ pub struct RunSummary {
     pub nodes: Vec<NodeSummary>,
     /// One per profiled event.
     pub profiles: Vec<ProfileSummary>,
-    /// What profiling cost; absent where it was not switched on and off in blocks.
+    /// Overhead of profiling; absent where it was not switched on and off in blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observer_effect: Option<ObserverEffect>,
-    /// What became of churn; absent where there was none.
+    /// Outcome of churn; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub churn: Option<ScenarioSummary>,
-    /// What became of further scenarios, by their names.
+    /// Outcomes of further scenarios, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scenarios: BTreeMap<String, ScenarioSummary>,
     /// Programs that loaded the broker; absent where there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramSummary>,
-    /// What pages of metrics cost that were requested beside the load; absent where there were none.
+    /// Cost of pages of metrics that were requested beside the load; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scrapes: Vec<ScrapedPage>,
-    /// What traces of functions on the broker's node came to; absent where there were none.
+    /// Outcomes of traces on the broker's node; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceSummary>,
     /// Who limited the run; `None` where there was no load.
     pub verdict: Option<Verdict>,
-    /// What ended the run, where it failed; absent where it did not.
+    /// The error that ended the run; absent where it did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
-    /// What may be wrong with these numbers.
+    /// Warnings about these numbers.
     pub warnings: Vec<Warning>,
 }
 
@@ -109,7 +109,7 @@ impl RunSummary {
         }
     }
 
-    /// What a stall delays: messages, or the operations of a run without them.
+    /// Items that stalls delay: messages, or the operations of a run without them.
     #[must_use]
     pub fn items(&self) -> &str {
         let first = self.loads().next().filter(|_| !self.has_messages());
@@ -165,11 +165,11 @@ pub struct ProgramSummary {
     pub log: String,
 }
 
-/// What the requests for a page of metrics came to, from the load's beginning to its end.
+/// Outcome of the requests for a page of metrics, from the load's beginning to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ScrapedPage {
-    /// What the page is called.
+    /// Name of the page.
     pub name: String,
     /// Where it is, without secrets.
     pub url: String,
@@ -203,7 +203,7 @@ pub struct ScrapedPage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub foreign_server: Option<String>,
-    /// What a page costs that broker; absent where it cannot be told.
+    /// Cost of a page to that broker; absent where it cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub broker_cpu: Option<PageCpu>,
@@ -219,21 +219,20 @@ pub struct PageCpu {
     pub interval: (f64, f64),
 }
 
-/// What became of the operations of a scenario. Counts are of those that were due in the measured
-/// phase.
+/// Outcome of a scenario's operations. Counts are of those that were due in the measured phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ScenarioSummary {
-    /// What was loaded: `connections`, `channels` or `queues`.
+    /// Loaded objects: `connections`, `channels` or `queues`.
     pub kind: String,
-    /// What its operations are called.
+    /// Name of its operations.
     pub unit: String,
     /// Operations that ended in order inside the measured phase, per second of its measured length.
     pub rate: f64,
     /// The counts.
     #[serde(flatten, deserialize_with = "counts")]
     pub counts: BTreeMap<Metric, u64>,
-    /// What its schedule requested, in operations; absent without one.
+    /// Operations that its schedule requested; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub requested: Option<RequestedSummary>,
@@ -299,7 +298,7 @@ pub struct FaultOutcome {
     /// Why it could not be done, or why the broker did not come back from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// What the embedded broker says it hit: messages, confirms, logins or connections.
+    /// Messages, confirms, logins or connections that it hit, as the embedded broker says.
     pub count: Option<u64>,
     /// The broker went on, or was ready again.
     pub back_s: Option<f64>,
@@ -312,7 +311,7 @@ pub struct FaultOutcome {
     pub backlog_gone_s: Option<f64>,
 }
 
-/// What was under load.
+/// Broker under load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct BrokerSummary {
@@ -348,8 +347,7 @@ pub struct Lasted {
     pub received_s: f64,
 }
 
-/// What was requested, and what was sent. In a run of churn its messages are cycles, and they are
-/// sent when they begin.
+/// Requested and sent messages. In a run of churn its messages are cycles, and they are sent when they begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct RequestedSummary {
@@ -389,7 +387,7 @@ pub struct RequestedWindow {
 pub struct PerMessage {
     /// The broker's process tree.
     pub broker: Option<f64>,
-    /// What bellows itself took.
+    /// bellows itself.
     pub client: Option<f64>,
 }
 
@@ -399,11 +397,11 @@ pub struct PerMessage {
 pub struct Rss {
     /// The broker's process tree.
     pub broker: Option<f64>,
-    /// What bellows itself took.
+    /// bellows itself.
     pub client: Option<f64>,
 }
 
-/// What a node of a cluster used in the measured phase, with its descendants.
+/// CPU and memory of a cluster's node in the measured phase, with its descendants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct NodeSummary {

@@ -25,7 +25,7 @@ pub struct TracedCall {
     pub t_ns: u64,
     /// The process that made it, such as `<0.512.0>`.
     pub pid: String,
-    /// What that process is: `queue`, `connection`; empty where that is not known.
+    /// Role of that process: `queue`, `connection`; empty where that is not known.
     pub role: String,
     /// Its queue, its connection, or its registered name; empty where it has none.
     pub name: String,
@@ -40,13 +40,13 @@ pub struct TracedCall {
     pub returned: String,
 }
 
-/// What a trace beside the load came to.
+/// Outcome of a trace beside the load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct TraceSummary {
     /// Its scenario, by which its latencies and counts are found: `trace`, or `trace_NAME`.
     pub scenario: String,
-    /// What was traced: `rabbit_mgmt_wm_queues:to_json/2`.
+    /// The traced function: `rabbit_mgmt_wm_queues:to_json/2`.
     pub function: String,
     /// The Erlang node.
     pub node: String,
@@ -56,7 +56,7 @@ pub struct TraceSummary {
     /// When it ended, in seconds since the origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_s: Option<f64>,
-    /// What ended it before the load did; absent where nothing did.
+    /// Why it ended before the load did; absent where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     /// Calls in `traces.jsonl`, those of warm-up and drain included.
@@ -72,7 +72,7 @@ pub struct TraceSummary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LookSpan {
-    /// What looked: `bellows erlang top`.
+    /// The command: `bellows erlang top`.
     pub command: String,
     /// The process that did.
     pub pid: u32,

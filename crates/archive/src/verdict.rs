@@ -15,7 +15,7 @@ measure::named! {
         Broker = "broker",
         /// bellows itself, or the cores that it had.
         Generator = "generator",
-        /// What lies between them.
+        /// The network between them.
         Network = "network",
         /// The requested rate was met: both could have done more.
         Schedule = "schedule",
@@ -35,7 +35,7 @@ pub struct Verdict {
     pub cause: Option<Cause>,
     /// One sentence, without a full stop.
     pub sentence: String,
-    /// What it rests on, and what it implies, the weightiest first.
+    /// Facts that it rests on, and consequences, the weightiest first.
     pub reasons: Vec<Reason>,
     /// The figures.
     #[serde(rename = "evidence")]
@@ -69,7 +69,7 @@ pub enum Cause {
     NoLoad,
     /// The requested rate was met.
     RateMet {
-        /// What matters more: the broker stood still for a while, or some of it was late for this reason.
+        /// Lateness that matters more: the broker stood still for a while, or some of it was late for this reason.
         late: Option<Lateness>,
     },
     /// The requested rate was met, and consumers took their time, as they were asked to.
@@ -113,14 +113,14 @@ pub enum Cause {
     Unclear,
     /// The broker has no CPU left.
     BrokerBusy {
-        /// What was waited for.
+        /// The wait.
         wait: Awaited,
-        /// What shows that it has none left.
+        /// Evidence that no CPU is left.
         busy: Busy,
     },
     /// The broker's threads waited in the run queue.
     BrokerLacksCores {
-        /// What was waited for.
+        /// The wait.
         wait: Awaited,
     },
     /// The broker stopped answering or was away, and went on later.
@@ -132,7 +132,7 @@ pub enum Cause {
     },
     /// The broker took its time, and neither for CPU nor for the way.
     BrokerSlow {
-        /// What was waited for.
+        /// The wait.
         wait: Awaited,
     },
     /// As many messages were in flight as may be, and the broker took its usual time.
@@ -145,19 +145,19 @@ pub enum Cause {
     ProxyWay,
     /// The link is full.
     LinkFull {
-        /// What was waited for.
+        /// The wait.
         wait: Awaited,
     },
     /// Sockets were full, and not because the broker did not read.
     NetworkFull,
     /// A proxy passes on no more, though the broker reads what it passes on.
     ProxyFull {
-        /// What was waited for.
+        /// The wait.
         wait: Awaited,
     },
     /// A proxy hides who is slow.
     ProxyHides {
-        /// What was waited for.
+        /// The wait.
         wait: Awaited,
     },
     /// Even the simplest answer takes long: something on the way, or the broker.
@@ -176,7 +176,7 @@ pub enum Cause {
     ConsumersIdle,
 }
 
-/// What producers or consumers waited for.
+/// Reasons for producers or consumers to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -191,7 +191,7 @@ pub enum Awaited {
     Deliveries,
 }
 
-/// What shows that the broker has no CPU left.
+/// Evidence that the broker has no CPU left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]

@@ -20,16 +20,16 @@ pub enum Tier {
     Note,
 }
 
-/// What helps against a debug build of bellows, as the pages say it.
+/// Remedy for a debug build of bellows, as the pages say it.
 pub const RELEASE_BUILD: &str = "build with `make build`, or install with `make install`";
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
-    /// What was observed, by kind.
+    /// The observed values, by kind.
     #[serde(flatten)]
     pub finding: Finding,
-    /// What it means for the numbers.
+    /// Consequence for the numbers.
     pub tier: Tier,
     /// The event of the profile that it is about, where that is not the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

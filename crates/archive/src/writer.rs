@@ -68,7 +68,7 @@ impl RunWriter {
         &self.dir
     }
 
-    /// What says to others that the run has not ended. Whoever goes on writing to the folder keeps it.
+    /// The lock that marks the run as not ended. Whoever goes on writing to the folder keeps it.
     #[must_use]
     pub fn lock(&self) -> RunLock {
         self.lock.clone()
@@ -190,7 +190,7 @@ impl RunWriter {
         let _ = fs::remove_dir_all(&self.dir);
     }
 
-    /// What could not be written, so far: none or one.
+    /// Warnings of failed writes so far: none or one.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings

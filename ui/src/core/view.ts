@@ -1,7 +1,7 @@
 // The types of the page's data, made from the Rust types in crates/report/src/view.
 // Renew with: make view
 
-/** What producers or consumers waited for. */
+/** Reasons for producers or consumers to wait. */
 export type Awaited = "answers" | "credit" | "sockets" | "deliveries";
 
 /** A binding. */
@@ -12,14 +12,14 @@ source: string,
 vhost: string,
 /** Destination queue or exchange. */
 destination: string,
-/** What the destination is, `queue` or `exchange`. */
+/** Type of the destination, `queue` or `exchange`. */
 destination_type: string,
 /** Routing key. */
 routing_key: string,
 /** Arguments as `key=value`: those that an exchange of headers compares. */
 arguments: Array<string>, };
 
-/** What was under load. */
+/** Broker under load. */
 export type BrokerSummary = {
 /** `rabbitmq`, `embedded`, or what the broker calls itself, in lower case. */
 kind: string,
@@ -28,7 +28,7 @@ version: string | null,
 /** Its process, where it runs on this machine and could be found. */
 pid: number | null, };
 
-/** What the broker used. */
+/** The broker's use of CPU. */
 export type BrokerUse = {
 /** CPU of its processes. */
 cores: number,
@@ -39,10 +39,10 @@ busiest_thread_name: string | null,
 /** Its threads together were ready to run and without a core for this many seconds a second. */
 starved: number | null, };
 
-/** What shows that the broker has no CPU left. */
+/** Evidence that the broker has no CPU left. */
 export type Busy = "machine" | "thread" | "cores";
 
-/** What the generator did against the embedded broker on this machine. */
+/** Throughput of the generator against the embedded broker. */
 export type Capacity = {
 /** Messages per second. */
 rate: number,
@@ -54,7 +54,7 @@ at_least: boolean, };
 
 /** Why the verdict is what it is; the figures are in [`Facts`]. */
 export type Cause = { "code": "broke_off" } | { "code": "all_failed" } | { "code": "too_short" } | { "code": "no_load" } | { "code": "rate_met",
-/** What matters more: the broker stood still for a while, or some of it was late for this reason. */
+/** Lateness that matters more: the broker stood still for a while, or some of it was late for this reason. */
 late: Lateness | null, } | { "code": "consumers_slow" } | { "code": "consumers_behind",
 /** Why they did. */
 why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code": "own_fault",
@@ -62,23 +62,23 @@ why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code"
 deliveries: boolean, } | { "code": "others_fill_machine" } | { "code": "stalled_for_cores" } | { "code": "generator_lacks_cores",
 /** Cores that other processes took, where that is much. */
 others: number | null, } | { "code": "both_fill_machine" } | { "code": "machine_full" } | { "code": "both_busy" } | { "code": "generator_busy" } | { "code": "generator_late" } | { "code": "nothing_due" } | { "code": "unclear" } | { "code": "broker_busy",
-/** What was waited for. */
+/** The wait. */
 wait: Awaited,
-/** What shows that it has none left. */
+/** Evidence that no CPU is left. */
 busy: Busy, } | { "code": "broker_lacks_cores",
-/** What was waited for. */
+/** The wait. */
 wait: Awaited, } | { "code": "broker_stalled",
 /** How long in all, seconds. */
 for_s: number,
 /** How often. */
 times: number, } | { "code": "broker_slow",
-/** What was waited for. */
+/** The wait. */
 wait: Awaited, } | { "code": "in_flight_limit" } | { "code": "broker_unknown" } | { "code": "round_trip" } | { "code": "proxy_way" } | { "code": "link_full",
-/** What was waited for. */
+/** The wait. */
 wait: Awaited, } | { "code": "network_full" } | { "code": "proxy_full",
-/** What was waited for. */
+/** The wait. */
 wait: Awaited, } | { "code": "proxy_hides",
-/** What was waited for. */
+/** The wait. */
 wait: Awaited, } | { "code": "slow_even_idle" } | { "code": "broker_does_not_read" } | { "code": "sockets_full" } | { "code": "no_credit" } | { "code": "alarm" } | { "code": "no_connection" } | { "code": "consumers_idle" };
 
 /** A cell as a person sees it. */
@@ -141,7 +141,7 @@ proven: boolean,
  * any. */
 visible: number | null, };
 
-/** What functions of the broker cost per message on both sides, in nanoseconds of CPU time. */
+/** Costs of the broker's functions per message on both sides, in nanoseconds of CPU time. */
 export type ComparedFunctions = {
 /** Of the whole broker. */
 broker: CostChange,
@@ -156,7 +156,7 @@ other_builds?: Array<string>,
 /** Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest first. */
 renamed?: Array<RenamedFunction>, };
 
-/** What a frame is called. */
+/** Name of a frame. */
 export type ComparedName = {
 /** The function, or the group of threads. */
 function: string,
@@ -241,7 +241,7 @@ metrics: Array<MetricInfo>,
 /** The machine of the first run. */
 hardware: Hardware, };
 
-/** What the kernel's TCP says of the connections to the broker, all added up. */
+/** The kernel's TCP figures of the connections to the broker, all added up. */
 export type ConnectionTime = {
 /** Share of the time in which a connection had bytes on the way, on average. */
 busy: number,
@@ -281,7 +281,7 @@ nines: Array<number>,
 /** The values, nanoseconds. */
 ns: Array<number>, };
 
-/** What is decided of a figure. */
+/** Decision on a figure. */
 export type Decision = "changed" | "negligible" | "same" | "undecided";
 
 /** A labelled moment. */
@@ -294,7 +294,7 @@ label: string, };
 /** What an event tells of. */
 export type EventKind = "on_cpu" | "off_cpu" | "memory" | "other";
 
-/** What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores. */
+/** Observations of the measured phase. Shares are of time (0 to 1), CPU is in cores. */
 export type Evidence = {
 /** Length of the measured phase. */
 seconds: number,
@@ -316,7 +316,7 @@ expected_rate: number | null,
 slow_consumers: boolean,
 /** Share of the messages that were sent over 1 ms late. */
 late_share: number,
-/** What the producers' time went into; `None` without producers. */
+/** Use of the producers' time; `None` without producers. */
 producers: ProducerTime | null,
 /** Messages that may be in flight, all producers together; `None` without such a limit. */
 in_flight_limit: number | null,
@@ -359,11 +359,11 @@ relay: string | null,
 /** How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
  * at the end of the measured phase, at the rate at which it passed on. */
 relay_held_ns: number | null,
-/** What the kernel says of that process's own connections, to the broker. */
+/** TCP's figures of that process's own connections to the broker. */
 behind_relay: ConnectionTime | null,
-/** What the kernel says of the connections to the broker. */
+/** TCP's figures of the connections to the broker. */
 connections: ConnectionTime | null,
-/** What the generator did against the embedded broker on this machine (`bellows calibrate`). */
+/** Throughput of the generator against the embedded broker (`bellows calibrate`). */
 capacity: Capacity | null, };
 
 /** An exchange. */
@@ -412,7 +412,7 @@ worse: boolean,
 interval_says: boolean,
 /** Its name, as requirements write it. */
 name: string,
-/** What it counts. */
+/** Unit of its values. */
 unit: QuantityUnit,
 /** Whether more of it is better. */
 more_is_better: boolean,
@@ -430,14 +430,14 @@ change: number,
 interval: [number, number],
 /** Two-sided probability of a change at least as large where there is none; `None` where no test applies. */
 p: number | null,
-/** The same, corrected for the other figures, and of pairs that of the exact test where that is what does not let it be called a change: it has
- * changed where this is the level at most. `None` also where so few runs can show none. */
+/** `p` corrected for the other figures; of pairs, that of the exact test if it is what prevents a decision. Changed
+ * if `level` at most; `None` also where so few runs can show none. */
 corrected_p: number | null,
 /** Changes within this share do not matter. */
 margin: number,
 /** The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any. */
 visible: number,
-/** What is decided. */
+/** Decision at `level`. */
 decision: Decision,
 /** Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
  * counted. */
@@ -497,7 +497,7 @@ ended: boolean,
 /** Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only. */
 confirmed: boolean, };
 
-/** What a function costs. */
+/** Cost of a function. */
 export type FunctionChange = {
 /** Its name. */
 function: string,
@@ -642,7 +642,7 @@ id: string,
 /** Why, in a few words. */
 why: string, };
 
-/** What a trial came to. */
+/** Outcome of a trial. */
 export type LimitOutcome = "held" | "missed" | "unclear";
 
 /** A search as a person sees it. */
@@ -705,7 +705,7 @@ label: string,
 /** All of it, in a sentence. */
 text: string, };
 
-/** What an event loop did with its time. */
+/** Use of an event loop's time, in shares. */
 export type LoopUse = {
 /** On a core. */
 cpu: number,
@@ -810,7 +810,7 @@ lines: Array<NamedLine>,
 /** Series that were left out because they are smaller. */
 left_out: number, };
 
-/** What a node of a cluster used in the measured phase, with its descendants. */
+/** CPU and memory of a cluster's node in the measured phase, with its descendants. */
 export type NodeSummary = {
 /** Its number, from 0 on. */
 node: number,
@@ -842,7 +842,7 @@ whole: string | null, };
 export type PerMessage = {
 /** The broker's process tree. */
 broker: number | null,
-/** What bellows itself took. */
+/** bellows itself. */
 client: number | null, };
 
 /** Percentiles in nanoseconds, per interval; `null` where nothing was recorded in it. */
@@ -900,7 +900,7 @@ vhost: string | null,
 /** Processes that it stands for. */
 processes: number, };
 
-/** What the producers' time went into, as shares that add up to 1. */
+/** Use of the producers' time, as shares that add up to 1. */
 export type ProducerTime = {
 /** A message was due and could go: the event loop had not come to it. */
 ready: number,
@@ -989,7 +989,7 @@ status: string,
 /** The file of the run folder with what it printed. */
 log: string, };
 
-/** What a figure counts. */
+/** Unit of a figure. */
 export type QuantityUnit = "ns" | "per_second" | "share" | "count" | "bytes" | "cores";
 
 /** A queue. */
@@ -1033,7 +1033,7 @@ b: string, };
 export type RepeatedFigure = {
 /** Its name, as requirements write it. */
 name: string,
-/** What it counts. */
+/** Unit of its values. */
 unit: QuantityUnit,
 /** A value for each run; `None` where it cannot be told or the run is not complete. */
 values: Array<number | null>,
@@ -1074,8 +1074,7 @@ runs: Array<RepeatedRun>,
 /** The headline figures, in the order in which they are shown. */
 figures: Array<RepeatedFigure>, };
 
-/** What was requested, and what was sent. In a run of churn its messages are cycles, and they are
- * sent when they begin. */
+/** Requested and sent messages. In a run of churn its messages are cycles, and they are sent when they begin. */
 export type RequestedSummary = {
 /** Messages that became due in warm-up and measured phase: the integral of the rate. Random
  * arrivals differ from it by chance. */
@@ -1133,7 +1132,7 @@ line: RequirementLine | null, };
 export type Rss = {
 /** The broker's process tree. */
 broker: number | null,
-/** What bellows itself took. */
+/** bellows itself. */
 client: number | null, };
 
 /** How the only run of a side is cut for intervals within it. */
@@ -1284,16 +1283,15 @@ law: ScaleLawView | null,
 /** What the law says, a sentence each. */
 explained: Array<string>, };
 
-/** What became of the operations of a scenario. Counts are of those that were due in the measured
- * phase. */
+/** Outcome of a scenario's operations. Counts are of those that were due in the measured phase. */
 export type ScenarioSummary = {
-/** What was loaded: `connections`, `channels` or `queues`. */
+/** Loaded objects: `connections`, `channels` or `queues`. */
 kind: string,
-/** What its operations are called. */
+/** Name of its operations. */
 unit: string,
 /** Operations that ended in order inside the measured phase, per second of its measured length. */
 rate: number,
-/** What its schedule requested, in operations; absent without one. */
+/** Operations that its schedule requested; absent without one. */
 requested?: RequestedSummary,
 /** Why operations failed. */
 failures: Array<FailureCount>,
@@ -1305,9 +1303,9 @@ headline?: Metric,
 /** How long operations took, and each step of them. */
 steps: Summaries, } & ({ [key in string]: number });
 
-/** What the requests for a page of metrics came to, from the load's beginning to its end. */
+/** Outcome of the requests for a page of metrics, from the load's beginning to its end. */
 export type ScrapedPage = {
-/** What the page is called. */
+/** Name of the page. */
 name: string,
 /** Where it is, without secrets. */
 url: string,
@@ -1331,7 +1329,7 @@ page_bytes: number,
 series: number,
 /** The broker of the run serves it, and no other page that is scraped. */
 is_of_broker: boolean,
-/** What a page costs that broker; absent where it cannot be told. */
+/** Cost of a page to that broker; absent where it cannot be told. */
 broker_cpu?: PageCpu, };
 
 /** The series: one entry per interval in each column; `null` where something could not be had. */
@@ -1522,7 +1520,7 @@ export type TracedCall = {
 t_ns: number,
 /** The process that made it, such as `<0.512.0>`. */
 pid: string,
-/** What that process is: `queue`, `connection`; empty where that is not known. */
+/** Role of that process: `queue`, `connection`; empty where that is not known. */
 role: string,
 /** Its queue, its connection, or its registered name; empty where it has none. */
 name: string,
@@ -1564,7 +1562,7 @@ limited_by: LimitedBy,
 cause: Cause | null,
 /** One sentence, without a full stop. */
 sentence: string,
-/** What it rests on, and what it implies, the weightiest first. */
+/** Facts that it rests on, and consequences, the weightiest first. */
 reasons: Array<Reason>,
 /** The figures. */
 evidence: Evidence, };
@@ -1608,5 +1606,5 @@ export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few
 export type WithinOneRun = {
 /** Of the only run of A; `None` where A has several, or the figure is no quantile. */
 a: [number, number] | null,
-/** The same of B. */
+/** Of the only run of B. */
 b: [number, number] | null, };

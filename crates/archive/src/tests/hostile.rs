@@ -16,7 +16,7 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 use measure::Problem;
 use stacks::{Profile, unpacked};
 
-/// What reading may take beside the file itself.
+/// Bytes that reading may take beside the file itself.
 const BASE: u64 = 24 << 20;
 
 /// The most memory at a time that some work took.
@@ -335,7 +335,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     gzip.finish().expect("memory")
 }
 
-/// What profiles and logs of latencies say of a file of these bytes, whatever it is called.
+/// Problems of reading these bytes as profiles and as latency logs, whatever the file's name.
 fn said(bytes: &[u8]) -> Vec<Problem> {
     let dir = tempfile::tempdir().expect("a folder");
     let at = |name| {
