@@ -20,14 +20,14 @@ const FILES: [(&str, &str); 17] = files! {
 /// A built-in experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltIn {
-    /// What `bellows run` takes.
+    /// The argument of `bellows run`.
     pub name: &'static str,
     /// The file, with its comments: a start for one's own.
     pub text: &'static str,
 }
 
 impl BuiltIn {
-    /// What question it answers.
+    /// The question that the experiment answers.
     #[must_use]
     pub fn description(&self) -> String {
         find(self.name)

@@ -17,7 +17,7 @@ const TIMEOUT: Nanos = Nanos::from_millis(10_000);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ChurnSpec {
-    /// What comes and goes.
+    /// The kind of object that is created and removed.
     pub kind: ChurnKind,
     /// Cycles per second; unthrottled if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What a cluster can be: how many nodes are started, which of them a load begins on, and which of them faults hit.
+//! Clusters: how many nodes start, which of them a load connects to, and which of them faults hit.
 
 use load::{Endpoint, Error};
 use measure::Problem;
@@ -36,7 +36,7 @@ impl BrokerSpec {
 }
 
 impl Experiment {
-    /// The same with the nodes that were started for it.
+    /// Adds the nodes that were started for the run.
     pub fn with_nodes(mut self, nodes: Vec<Endpoint>) -> Self {
         self.cluster = nodes;
         self

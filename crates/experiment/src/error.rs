@@ -1,4 +1,4 @@
-//! What is wrong with an experiment.
+//! Errors of an experiment.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::origin::{line_of, shown, value_at};
 
-/// What is wrong with an experiment, and where.
+/// An error of an experiment and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentError(Problem);
 
@@ -75,7 +75,7 @@ impl fmt::Display for ExperimentError {
 
 impl std::error::Error for ExperimentError {}
 
-/// What is wrong where there is no value: with a key, with a table, or with the text itself.
+/// A problem of a key, a table or the text itself, where no value is at fault.
 fn beside_values(place: &str, source: &str, span: Range<usize>, what: &str, help: &str) -> Problem {
     let (key, table) = written_at(source, span.start);
     // An unknown key is quoted; anything else may hold a secret.
@@ -147,7 +147,7 @@ fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
     })
 }
 
-/// What is wrong by our own types, or serde's words turned into ours: an unknown key with the nearest known one.
+/// An error of our own types, or serde's message reworded: an unknown key comes with the nearest known one.
 pub(super) fn explained(message: &str) -> Refused {
     let refused = Refused::from_message(message).unwrap_or_else(|| in_our_words(message));
     match refused.help.as_str() {
@@ -190,7 +190,7 @@ fn in_our_words(message: &str) -> Refused {
     message.trim_end().replace('\n', ": ").into()
 }
 
-/// What serde calls a type, as people know it.
+/// A plain name for a type that serde expects.
 fn in_words(expected: &str) -> String {
     let up_to = |most: u64| format!("a whole number from 0 to {most}");
     match expected {

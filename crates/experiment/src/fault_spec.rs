@@ -1,4 +1,4 @@
-//! What is done to the broker while the load runs.
+//! Faults that are injected while the load runs.
 
 use broker::{Fault, FaultKind, Reach};
 use measure::{Length, Nanos, Problem};
@@ -13,7 +13,7 @@ const A_WHILE: Length = Length(Nanos::from_millis(1_000));
 /// One fault of a managed broker, or of the embedded one.
 pub type FaultSpec = broker::FaultSpec<RunFault>;
 
-/// What is done to the broker of a run.
+/// A fault that the run injects or that the broker plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunFault {
     /// RabbitMQ hangs (SIGSTOP), and goes on where it was (SIGCONT).
@@ -104,7 +104,7 @@ pub fn read_faults(text: &str, origin: &str) -> Result<Vec<Fault>, ExperimentErr
         .map_err(|problem| ExperimentError::new(Origin::file(origin, text).explain(problem)))
 }
 
-/// The same entries as text.
+/// Writes faults as a script that [`read_faults`] reads.
 #[must_use]
 pub fn write_faults(faults: &[FaultSpec]) -> String {
     let fault = faults.to_vec();

@@ -11,7 +11,7 @@ use super::error::unknown_name;
 /// Keys with their values as text.
 pub(super) type Fields = BTreeMap<String, String>;
 
-/// What a kind of schedule or of sizes is written with.
+/// The keys of a kind of schedule or of sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grammar {
     pub(super) name: &'static str,
@@ -146,7 +146,7 @@ pub(super) fn flag(text: &str) -> Result<bool, String> {
         .map_err(|_| format!("{text:?} is neither true nor false"))
 }
 
-/// What a file may hold in the place of a schedule or of sizes.
+/// A schedule or sizes as TOML holds them.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Written {

@@ -1,5 +1,4 @@
-//! What to run: the experiment file (TOML), its defaults, edits of single values, and checks that
-//! name cause, value and remedy.
+//! The experiment file (TOML): its defaults, edits of single values, and checks that name cause, value and remedy.
 
 mod built_in;
 mod churn_spec;
@@ -70,19 +69,19 @@ pub struct Experiment {
     pub threads: usize,
     /// Whether every message is accounted for: lost, duplicated, reordered, damaged.
     pub ledger: bool,
-    /// What is under load.
+    /// The broker under load.
     pub broker: BrokerSpec,
     /// How long each phase lasts.
     pub phases: PhasesSpec,
-    /// What is sampled while the measured phase lasts.
+    /// Profiling in the measured phase.
     pub profile: ProfileSpec,
     /// Faults that are injected while the load runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fault: Vec<FaultSpec>,
-    /// What the run has to reach; one that does not ends with exit code 3.
+    /// Requirements of the run; a missed one ends it with exit code 3.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<RequireSpec>,
-    /// What ends the load, beside its length and message counts.
+    /// A further end of the load, beside its length and message counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<StopCondition>,
     /// Connections, channels or queues that come and go; in place of `load`.
@@ -173,7 +172,7 @@ impl BrokerKind {
     }
 }
 
-/// What is under load.
+/// The broker under load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct BrokerSpec {
@@ -316,8 +315,8 @@ fn is_plain(auth: &Auth) -> bool {
 pub struct PhasesSpec {
     /// Load runs, but does not count.
     pub warmup: Length,
-    /// What the summary is about; `"0s"` measures until `message-count` is reached or somebody
-    /// stops the run.
+    /// Length of the phase that the summary covers; `"0s"` measures until `message-count` is reached or somebody stops
+    /// the run.
     pub measure: Length,
     /// The longest wait for acknowledgements and deliveries at the end.
     pub drain: Length,
@@ -333,7 +332,7 @@ impl Default for PhasesSpec {
     }
 }
 
-/// What is sampled while the measured phase lasts.
+/// Profiling in the measured phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ProfileSpec {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::flat_table::flat_table;
 use super::{NodesSpec, ScheduleSpec, SizeSpec};
 
-/// What a load consists of.
+/// The program that makes a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadKind {
@@ -25,9 +25,9 @@ pub enum LoadKind {
 /// mean what they say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSpec {
-    /// What loads the broker: bellows itself with messages, or another program.
+    /// The load generator: bellows itself with messages, or another program.
     pub kind: LoadKind,
-    /// What messages travel by, the same for all loads. `amqp10` needs RabbitMQ 4; queues are declared by AMQP 0.9.1.
+    /// The wire protocol of messages, one for all loads. `amqp10` needs RabbitMQ 4; queues are declared by AMQP 0.9.1.
     pub protocol: Protocol,
     /// `kind = "command"`: a program and its arguments, one word each, which no shell reads. `{url}`, `{host}` and
     /// `{port}` stand for the broker's.
@@ -44,7 +44,7 @@ pub struct LoadSpec {
     pub exclusive: bool,
     /// Where this group connects, with `broker.kind = "attach"`; absent: as `broker.url` says.
     pub url: Option<String>,
-    /// What happens to the queues before and after.
+    /// Preparation of the queues before the run and clean-up after it.
     pub handling: QueueHandling,
     /// Messages that stand in each queue before the run begins. They are of this group's size and properties, are not
     /// measured, and are in no ledger.

@@ -19,7 +19,7 @@ pub struct PolicySpec {
     /// The policy of several that counts: the largest. 0 where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
-    /// What RabbitMQ's policies are made of, such as `{ ha-mode = "all" }` or `{ max-length = 1000 }`.
+    /// The policy's definition as RabbitMQ takes it, such as `{ ha-mode = "all" }` or `{ max-length = 1000 }`.
     pub definition: BTreeMap<String, toml::Value>,
 }
 

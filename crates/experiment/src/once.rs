@@ -1,4 +1,4 @@
-//! What is made of a specification once.
+//! A value that is computed once per specification.
 
 use std::sync::{Arc, OnceLock};
 

@@ -63,7 +63,7 @@ impl Origin {
         }
     }
 
-    /// The same with one value changed by an option.
+    /// Notes that an option changed one value.
     pub(super) fn changed(mut self, path: &str, option: &str, shown: String) -> Self {
         self.changes.push(Change {
             path: path.to_owned(),

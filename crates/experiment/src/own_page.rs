@@ -23,7 +23,7 @@ impl OwnPage {
         }
     }
 
-    /// What results call it.
+    /// The page's name in results.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Queues => "the page of queues that bellows serves",

@@ -1,4 +1,4 @@
-//! What an experiment means to the load engine.
+//! Conversion of an experiment into a plan for the load engine.
 
 use load::{
     Allocation, AmqpDestination, AmqpProducers, ArrivalProcess, ArrivalSchedule, Consumers,

@@ -1,5 +1,5 @@
-//! What is there before a run begins: the queues and messages of `[[prepare]]` and `fill`, and whether the broker's data
-//! with them is kept and copied.
+//! Data that exist before a run begins: the queues and messages of `[[prepare]]` and `fill`, and whether the broker's
+//! data are kept and copied.
 
 use load::{Consumers, QueueType};
 use measure::{Length, Problem};
@@ -67,7 +67,7 @@ impl Experiment {
         self.prepared_by.as_deref().unwrap_or(&self.broker)
     }
 
-    /// The same for a broker that began with a copy of prepared data, or did not.
+    /// Adapts the load to a broker that began with a copy of prepared data, or did not.
     pub fn on_prepared(self, is_prepared: bool) -> Self {
         Self {
             is_prepared,

@@ -211,7 +211,7 @@ impl ProbeSpec {
         }
     }
 
-    /// What logs in: a header of its own, the bearer token, or user and password.
+    /// The `Authorization` header: the probe's own, the bearer token, or user and password.
     fn authorization(&self, url: &HttpUrl) -> Result<Option<String>, Problem> {
         if let Some(token) = self.token()? {
             return Ok(Some(format!("Bearer {token}")));
@@ -329,8 +329,8 @@ impl Experiment {
         self.probe.iter().filter_map(|probe| probe.page).collect()
     }
 
-    /// The same with what has its address only when the broker runs. The management API's login is that of probes that
-    /// ask it, unless they have one of their own.
+    /// Fills in addresses that are known only once the broker runs. Probes of the management API use the broker's login
+    /// of it, unless they have their own.
     pub fn with_addresses(&self, addresses: &ProbedAddresses) -> Self {
         let mut resolved = self.clone();
         for probe in &mut resolved.probe {
@@ -423,7 +423,7 @@ impl Experiment {
     }
 }
 
-/// The same about a key of this probe.
+/// Attributes an error to this probe's key.
 fn of_probe(error: Error, position: usize) -> Error {
     match error {
         Error::Invalid(problem) => {

@@ -1,4 +1,4 @@
-//! What a run has to reach: `end-to-end p99 < 20ms`, `lost = 0`, `sent rate >= 20k`.
+//! Requirements of a run: `end-to-end p99 < 20ms`, `lost = 0`, `sent rate >= 20k`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary, SeriesPoin
 use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What may stand before a condition that must not hold.
+/// Prefix of a negated condition.
 const NOT: &str = "not ";
 
 /// One requirement of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RequireSpec {
-    /// What has to hold.
+    /// The condition that must hold.
     pub that: Requirement,
 }
 
@@ -24,7 +24,7 @@ pub struct Requirement {
     quantity: Quantity,
     comparison: Comparison,
     bound: f64,
-    /// What has to hold, with one blank between words.
+    /// The condition, with one blank between words.
     text: String,
 }
 
@@ -88,7 +88,7 @@ impl Comparison {
 }
 
 impl Requirement {
-    /// What has to hold so that this condition does not: the meaning of `--fail-if`.
+    /// The requirement that holds exactly when this condition does not: the meaning of `--fail-if`.
     ///
     /// # Errors
     /// Where the text is no condition.
@@ -104,10 +104,10 @@ impl Requirement {
         })
     }
 
-    /// What was observed in one second of a run, and whether the condition held in it.
+    /// The value observed in one second of a run, and whether the condition held in it.
     ///
     /// # Errors
-    /// Why it cannot be told.
+    /// Why the value is unknown.
     pub fn observed_in(
         &self,
         point: &SeriesPoint,
@@ -127,7 +127,7 @@ impl Requirement {
         above && self.quantity.latency().is_some()
     }
 
-    /// What its figure counts.
+    /// The unit of its quantity.
     #[must_use]
     pub fn unit(&self) -> QuantityUnit {
         self.quantity.unit()
@@ -284,7 +284,7 @@ fn bound(unit: QuantityUnit, text: &str) -> Result<f64, String> {
     }
 }
 
-/// What has to hold, which reads back as the same requirement.
+/// Writes the condition so that it parses to an equal requirement.
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -23,7 +23,7 @@ pub struct ScrapeSpec {
     /// Where the page is: `http://localhost:15692/metrics/per-object`; a path such as `/metrics/per-object` is one of a managed
     /// RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
     pub url: String,
-    /// What its series are called after; host, port and path where absent, or the path alone.
+    /// Prefix of its series' names; host, port and path where absent, or the path alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Time between two requests.
@@ -107,7 +107,7 @@ impl ScrapeSpec {
         Ok(())
     }
 
-    /// What is wrong with it whatever else is requested.
+    /// Checks that need no other part of the experiment but the broker.
     fn check(&self, number: usize, broker: &BrokerSpec) -> Result<(), Problem> {
         let key = |key: &str| format!("scrape.{number}.{key}");
         if self.is_of_broker() && !broker.serves_metrics() {
@@ -191,7 +191,7 @@ impl ScrapeSpec {
 }
 
 impl Experiment {
-    /// What is requested beside the load.
+    /// The pages to scrape beside the load.
     pub fn scrape_plans(&self) -> Result<Vec<ScrapePlan>, Problem> {
         let mut plans = Vec::new();
         for (number, spec) in self.scrape.iter().enumerate() {
@@ -205,7 +205,7 @@ impl Experiment {
         self.scrape.iter().any(ScrapeSpec::is_of_broker)
     }
 
-    /// The same with the servers of such pages, which are known once the broker runs.
+    /// Fills in the servers of the broker's own pages, which are known once the broker runs.
     pub fn with_metrics_servers(&self, servers: &[String]) -> Self {
         let mut resolved = self.clone();
         for scrape in &mut resolved.scrape {

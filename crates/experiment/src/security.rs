@@ -21,7 +21,7 @@ pub struct OAuth2Spec {
     pub uri: String,
     /// Who asks.
     pub client_id: String,
-    /// What for; the endpoint's default where empty.
+    /// Scopes of the token; the endpoint's default where empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
     /// Further parameters of each request, as `orgId = "1234"`.
@@ -48,7 +48,8 @@ impl OAuth2Spec {
 }
 
 impl BrokerSpec {
-    /// What is requested, beside what a managed broker brings itself.
+    /// Applies the requested TLS, heartbeat, frame size and socket buffers; a managed broker's own certificates stay
+    /// where none are requested.
     pub fn secure(&self, endpoint: &mut Endpoint) {
         if let Some(tls) = &mut endpoint.tls {
             let own = std::mem::take(tls);

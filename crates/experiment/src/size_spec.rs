@@ -73,7 +73,7 @@ impl SizeSpec {
         bodies.map(Sizes::Bodies)
     }
 
-    /// What kind of content bodies have, where that is known.
+    /// The content type of message bodies, where known.
     pub(super) const fn content_type(&self) -> Option<&'static str> {
         match &self.parsed {
             Parsed::Json(_) => Some("application/json"),

@@ -483,7 +483,7 @@ fn where_every_load_has_its_own_broker_the_first_is_watched() {
     assert_eq!(port(default), 5_672);
 }
 
-/// What the archive would not read again is not started.
+/// A name that the archive could not read again is refused before the run.
 #[test]
 fn a_name_is_as_long_as_the_archive_takes_it() {
     let refused = |bytes: usize| {

@@ -15,7 +15,7 @@ use super::{BrokerKind, Experiment};
 const MOST_TRACES: usize = 8;
 /// Calls that a trace sees at most, in all and in a second; what `bellows erlang trace` allows.
 const MOST_CALLS: u32 = 100_000;
-/// What the other limits can be at most; what `bellows erlang trace` allows.
+/// Upper bound of the other limits, as in `bellows erlang trace`.
 const MOST: u32 = 1_000_000;
 /// Bytes of each argument's text.
 const ARGUMENT_BYTES: u16 = 300;
@@ -158,7 +158,7 @@ pub struct OneTrace {
 fn longest(warmup: Nanos, measure: Nanos) -> Duration {
     /// Where the load ends when somebody says so.
     const DAY: Duration = Duration::from_secs(24 * 3_600);
-    /// What clients may take to connect, and more.
+    /// Generous time for clients to connect.
     const SLACK: Duration = Duration::from_secs(600);
     match measure {
         Nanos::ZERO => DAY * 7,
