@@ -28,7 +28,6 @@ pub struct Control {
     held: Arc<AtomicBool>,
 }
 
-/// What has been asked of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StopRequest {
     Run,
@@ -54,7 +53,7 @@ impl Control {
         Self::default()
     }
 
-    /// The same handle for a load that is not asked to watch.
+    /// A handle for a load that is not asked to watch.
     pub(crate) fn without_watch(&self) -> Self {
         Self {
             watch: Arc::default(),
@@ -62,8 +61,7 @@ impl Control {
         }
     }
 
-    /// The same handle for what a load that was stopped still finishes: its waits last [`FINISHING`] at most from then
-    /// on.
+    /// A handle for the end of a stopped load: its waits last [`FINISHING`] at most from then on.
     pub(crate) fn finishing(&self, now: Time) -> Self {
         Self {
             finishing_since: Some(now),
@@ -71,8 +69,7 @@ impl Control {
         }
     }
 
-    /// Orderly end: nothing more is sent, what is in flight is drained, queues are handled as
-    /// planned.
+    /// Orderly end: nothing more is sent, what is in flight is drained, queues are handled as planned.
     pub fn stop(&self) {
         self.request_end(1);
     }
@@ -201,7 +198,7 @@ pub(crate) enum Interruption {
 }
 
 impl Interruption {
-    /// The same of a server that is called this.
+    /// Names the server.
     pub(crate) fn at(mut self, place: &str) -> Self {
         if let Self::Failed(Error::Connect { endpoint, .. } | Error::TimedOut { endpoint, .. }) =
             &mut self

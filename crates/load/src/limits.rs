@@ -1,4 +1,4 @@
-//! What the machine must give before many connections are opened.
+//! Limits of the machine that are checked before many connections are opened.
 
 use measure::{Problem, counted};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

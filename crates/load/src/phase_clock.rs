@@ -16,7 +16,7 @@ pub struct PhaseClock<'a> {
     control: &'a Control,
     /// The common start; far away before [`PhaseClock::begin`].
     pub start: Time,
-    /// What was due before is warm-up.
+    /// Messages due before belong to the warm-up.
     pub measure_at: Time,
     /// First instant at which nothing more is due.
     pub last: Time,

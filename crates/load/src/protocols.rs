@@ -1,4 +1,4 @@
-//! What a plan travels by: the engine over each protocol, a line each.
+//! Protocols: the engine over each of them, a line each.
 
 use crate::engine;
 use crate::protocol::{amqp10::LinkConnection, amqp091::AmqpConnection};

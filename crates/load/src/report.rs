@@ -1,4 +1,4 @@
-//! What a running load tells its caller, and what is left when it has ended.
+//! Events of a running load, and its outcome.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub trait SliceSink {
     fn event(&mut self, event: RunEvent);
 }
 
-/// What became of a program that loaded the broker.
+/// End of a program that loaded the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramEnd {
     /// Which of the experiment's loads it was, from 0.
@@ -42,7 +42,7 @@ pub struct ProgramEnd {
     pub status: String,
     /// The file of the run folder for what it printed.
     pub log: String,
-    /// What it printed, as far as it is kept, without secrets.
+    /// Its output, as far as it is kept, without secrets.
     pub output: String,
 }
 
@@ -53,7 +53,7 @@ pub enum RunEvent {
     Connected {
         /// The endpoint without its password.
         endpoint: String,
-        /// What the broker calls itself, such as `RabbitMQ`; empty where it does not say.
+        /// The broker's product name, such as `RabbitMQ`; empty where it does not say.
         product: String,
         /// Its version; empty where it does not say.
         version: String,
@@ -94,8 +94,7 @@ pub enum RunEvent {
         /// When it did.
         at: Time,
     },
-    /// The first of an event loop's connections was lost; the load goes on, as
-    /// [`crate::ReconnectPolicy`] asks.
+    /// The first of an event loop's connections was lost; the load goes on, as [`crate::ReconnectPolicy`] asks.
     Lost {
         /// When it was lost.
         at: Time,
@@ -120,7 +119,7 @@ pub enum RunEvent {
     },
     /// The load is about to end and waits, after a stop or because it takes long.
     Waiting {
-        /// What for, as in "waiting for ...".
+        /// Reason, as in "waiting for ...".
         for_what: String,
         /// The longest that it does.
         at_most: Nanos,
@@ -138,7 +137,7 @@ pub enum RunEvent {
     NotPermitted {
         /// The broker's name for it.
         feature: &'static str,
-        /// What is done in its place, as a sentence without its end.
+        /// The substitute, as a sentence without its end.
         instead: &'static str,
     },
     /// Anything else worth a line.
@@ -158,24 +157,23 @@ pub struct Outcome {
     pub measured: Counters,
     /// Messages sent with confirms that had no answer when the drain ended.
     pub unconfirmed: u64,
-    /// What was due in the run and had no answer when it ended; `None` where all had.
+    /// Messages due in the run and not answered when it ended; `None` where all were.
     pub censored: Option<Box<Censored>>,
     /// Stopped through [`crate::Control`] before the load had ended: the load of one that is stopped in its drain is
     /// whole.
     pub interrupted: bool,
     /// Stopped in the drain of a load that had ended by itself, while something was still awaited.
     pub drain_cut: bool,
-    /// What ended the run before its time. What was counted until then stands above.
+    /// Error that ended the run before its time. The counts above are those until then.
     pub error: Option<Error>,
-    /// What became of every message; `None` without both producers and consumers, where consumers
-    /// end by a count, or where it is not wanted.
+    /// Fate of every message; `None` without both producers and consumers, where consumers end by a count, or where it
+    /// is not wanted.
     pub ledger: Option<LedgerSummary>,
     /// CPU time of each event loop.
     pub threads: Vec<ThreadUsage>,
-    /// Whether the loops spun before messages were due: their CPU time then says nothing about
-    /// the cost of a message.
+    /// Whether the loops spun before messages were due: their CPU time then says nothing about the cost of a message.
     pub spun: bool,
-    /// What became of the operations of each scenario that has such, by its name.
+    /// Operations of each scenario that has such, by its name.
     pub tallies: BTreeMap<&'static str, OperationTally>,
 }
 
@@ -221,7 +219,7 @@ impl Outcome {
     }
 }
 
-/// What became of the operations of a scenario that were due in the measured phase.
+/// Operations of a scenario that were due in the measured phase.
 #[derive(Clone, Debug, Default)]
 pub struct OperationTally {
     /// Counts by the time at which an operation was due.
@@ -238,7 +236,7 @@ pub struct OperationTally {
 impl OperationTally {
     /// Reasons that are told apart.
     pub const MOST_REASONS: usize = 16;
-    /// What the others are counted as.
+    /// Name of the remaining ones together.
     pub const OTHERS: &'static str = "other reasons";
 
     /// Counts a failure; its reason where that is new.
@@ -406,7 +404,7 @@ pub struct PhaseTimes {
     pub end: Time,
 }
 
-/// What one event loop used and went through.
+/// Time of one event loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUsage {
     /// From its start to its end, set-up included.

@@ -15,8 +15,7 @@ use crate::{Control, Endpoint, Environment, Error, Resolver};
 
 /// How often a wait looks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(20);
-/// A connection that is lost waits for an answer for this long; then the addresses known before
-/// have to do.
+/// A connection that is lost waits for an answer for this long; then the addresses known before have to do.
 const WAIT: Nanos = Nanos::SECOND;
 /// How often a waiting connection looks whether the answer has come.
 const POLL_INTERVAL: Nanos = Nanos::from_millis(10);

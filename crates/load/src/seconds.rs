@@ -4,14 +4,13 @@ use measure::{Interval, Nanos, Slice, Time};
 
 use crate::{RunEvent, Sink, SliceSink};
 
-/// What scenarios report in: tenths of a second of a phase, so that a stall of a fifth of a second shows.
+/// Length of scenarios' slices, so that a stall of a fifth of a second shows.
 pub(crate) const SLICE: Nanos = Nanos::from_millis(100);
 
-/// Hands slices on to a sink, and adds them up to its intervals: one a second, and one up to each end of a
-/// phase.
+/// Hands slices on to a sink, and adds them up to its intervals: one a second, and one up to each end of a phase.
 pub(crate) struct Seconds<'a> {
     sink: &'a mut dyn Sink,
-    /// What the slices since the last second add up to; empty where its ends are equal.
+    /// Sum of the slices since the last second; empty where its ends are equal.
     second: Interval,
     /// The next whole second of the phase.
     tick: Time,

@@ -6,7 +6,7 @@ use measure::{Clock, Nanos, Time};
 
 use crate::ThreadUsage;
 
-/// What a thread has used so far.
+/// CPU time and run-queue wait of a thread so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTime {
     /// CPU time.
@@ -15,7 +15,7 @@ pub struct ThreadTime {
     pub run_queue_wait: Option<Nanos>,
 }
 
-/// What a thread has spent, or spent in a span of time.
+/// Time of a thread so far, or in a span of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) cpu: Nanos,
@@ -71,7 +71,7 @@ pub(crate) fn run_queue_wait() -> Option<Nanos> {
     (cpu != "0").then(|| waited.parse().ok().map(Nanos))?
 }
 
-/// What this thread has spent beyond what it had at `before`.
+/// This thread's time beyond that at `before`.
 pub(crate) fn spent(idle: Nanos, before: ThreadUsage) -> ThreadUsage {
     let starved = run_queue_wait();
     let waited =

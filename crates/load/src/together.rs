@@ -1,4 +1,4 @@
-//! What the scenarios of a run share: they start at one instant, and end at one.
+//! Common start and end of a run's scenarios.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

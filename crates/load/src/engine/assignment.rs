@@ -29,7 +29,7 @@ pub(crate) struct Assignment<S> {
     pub(crate) threads: Vec<Vec<ClientSpec<S>>>,
     /// Producers that have a message count above zero.
     pub(crate) counting_producers: u64,
-    /// What the groups of consumers with a message count wait for.
+    /// Messages left for each group of consumers with a message count.
     pub(crate) budgets: Vec<Arc<AtomicU64>>,
     /// Whether the run ends by a message count.
     pub(crate) anybody_counts: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Assignment<S> {
     pub(crate) ledger_layout: Result<LedgerLayout, Option<String>>,
     /// Whether it is known how many deliveries each message leads to.
     pub(crate) knows_expected: bool,
-    /// What the plan's consumers receive from.
+    /// Queues and topics that the plan's consumers receive from.
     pub(crate) recipients: Vec<Recipient>,
 }
 
@@ -140,7 +140,7 @@ fn seem_one(plan: &Plan, clusters: &[Cluster]) -> Option<String> {
     })
 }
 
-/// What consumers must know of this run's producers.
+/// This run's producers, as its consumers must know them.
 fn ours(plan: &Plan) -> Option<Ours> {
     plan.senders().next()?;
     Some(Ours {
@@ -152,7 +152,7 @@ fn ours(plan: &Plan) -> Option<Ours> {
     })
 }
 
-/// What somebody sends other than filler.
+/// Bodies other than filler, by producer.
 fn bodies(plan: &Plan) -> Option<Arc<Known>> {
     let mut first = 0;
     let mut groups = Vec::new();
@@ -394,8 +394,7 @@ fn producers<C: Connection>(
     Ok(())
 }
 
-/// A group's arrival process made ready. A schedule with a last message ends the run where nothing else
-/// does.
+/// A group's arrival process made ready. A schedule with a last message ends the run where nothing else does.
 fn resolved_arrivals(plan: &Plan, group: &Group) -> Result<ResolvedArrivals, Error> {
     Ok(match &group.producers.arrivals {
         ArrivalProcess::Unthrottled => ResolvedArrivals::Unthrottled,

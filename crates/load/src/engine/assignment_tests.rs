@@ -242,7 +242,7 @@ fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
     assert_eq!(counts(&plan), [3, 3, 3]);
 }
 
-/// What each consumer remembers of each producer would take 72 MB here, and 800 MB for 10,000 of each.
+/// The consumers' newest messages of each producer would take 72 MB here, and 800 MB for 10,000 of each.
 #[test]
 fn too_many_pairs_on_one_queue_keep_no_ledger_and_no_memory() {
     let assignment = assigned(&plan(2, 1, 6_000, 6_000));

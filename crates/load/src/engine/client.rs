@@ -47,7 +47,6 @@ pub(crate) enum Participant {
     Consumer(Consumer),
 }
 
-/// What a client wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Another turn, for there is more to do.
@@ -81,11 +80,11 @@ pub(crate) struct Client<C, E: Environment> {
     /// When the step of its set-up that is in progress must be answered. Only an answer that was asked for
     /// renews it, and there are so many of those as the set-up has steps.
     set_up_deadline: Time,
-    /// What its buffers may take before they are needed.
+    /// Bytes that its buffers may take before they are needed.
     room: usize,
     /// See [`UNREAD_ABOVE`].
     unread_above: usize,
-    /// What came before the load began.
+    /// Delivery that came before the load began.
     early: Option<EarlyDelivery>,
     /// The broker asked for no more messages.
     withheld: bool,
@@ -99,7 +98,7 @@ pub(crate) struct Client<C, E: Environment> {
     pub(crate) timed: Option<Time>,
     /// Since when the broker has given no credit, and whether that is told.
     without_credit: Option<(Time, bool)>,
-    /// What its producers wait for, and how far their time is accounted for.
+    /// Why its producers wait, and how far their time is accounted for.
     waiting: Option<(Wait, Time)>,
     /// The common start has come, whatever state its connection was in.
     has_begun: bool,
@@ -348,8 +347,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.driver.flush(reads)
     }
 
-    /// What is due now and then: heartbeats, left-over acknowledgements, steps that take too long.
-    /// Tells whether the client needs a turn. `stalled` if its thread did nothing for a while.
+    /// Handles heartbeats, left-over acknowledgements, and time-outs. Tells whether the client needs a turn. `stalled`
+    /// if its thread did nothing for a while.
     pub(crate) fn housekeep(
         &mut self,
         now: Time,
@@ -437,7 +436,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         (is_known && sum < u64::MAX).then_some(sum)
     }
 
-    /// What may still come to its consumers, where that is something.
+    /// Deliveries that its consumers may still get, where there are any.
     pub(crate) fn undelivered(&self, fence: u64) -> impl Iterator<Item = Undelivered> {
         let passed = self.has_passed(fence);
         let all = self.participants.iter().enumerate();

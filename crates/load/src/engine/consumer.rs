@@ -20,14 +20,13 @@ use crate::{Ack, Error, Refusal, ServiceTime};
 use plan::Owed;
 use plan::payload::{self, Header, Unreadable};
 
-/// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
-/// than a full batch.
+/// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer than a full batch.
 const IDLE: Nanos = Nanos(20_000_000);
 
 /// The longest after an acknowledgement that a queue may take to send what it releases.
 const RELEASE: Nanos = Nanos::SECOND;
 
-/// What a consumer needs to know to judge a delivery.
+/// A consumer's settings, as needed to judge a delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsumerSpec {
     pub(crate) ack: Ack,
@@ -56,13 +55,13 @@ pub(crate) struct ConsumerSpec {
     pub(crate) is_sent_to: bool,
     /// Where the ledger keeps this consumer's deliveries.
     pub(crate) bitmaps: Option<BitmapSpec>,
-    /// What it receives from, by its position among the run's recipients.
+    /// Position of its queue or topic among the run's recipients.
     pub(crate) recipient: u32,
     /// The queue's count says how many messages there are for it.
     pub(crate) is_counted: bool,
     /// The most deliveries that may be unacknowledged; 0 for no limit.
     pub(crate) most_unacked: u64,
-    /// What is owed to it.
+    /// Messages that it must receive.
     pub(crate) owed: Owed,
 }
 
@@ -203,7 +202,7 @@ impl Consumer {
         self.service.is_some() || self.polling.is_some() || self.begin.is_some()
     }
 
-    /// What it receives from.
+    /// Position of its queue or topic among the run's recipients.
     pub(crate) const fn recipient(&self) -> u32 {
         self.spec.recipient
     }
@@ -213,7 +212,7 @@ impl Consumer {
         self.spec.is_sent_to
     }
 
-    /// What its queue holds begins to come.
+    /// Its queue begins to deliver.
     pub(crate) const fn subscribed(&mut self, now: Time) {
         self.came_at = now;
     }
@@ -459,8 +458,7 @@ impl Consumer {
         header
     }
 
-    /// Counts a delivery that is not one of this run's messages, or not any more; `is_read` if it has a
-    /// header.
+    /// Counts a delivery that is not one of this run's messages, or not any more; `is_read` if it has a header.
     #[cold]
     fn refuse<C: Connection>(
         &self,

@@ -1,4 +1,4 @@
-//! What the clients of a thread share.
+//! State shared by the clients of a thread.
 
 use std::sync::mpsc::SyncSender;
 
@@ -15,7 +15,7 @@ use super::shared::{Activity, ProgressTotals, Shared};
 use crate::report::Silence;
 use crate::thread_time::Spent;
 
-/// What all clients of a thread work with.
+/// State of a thread, lent to each of its clients.
 pub(crate) struct Context<'a, E: Environment> {
     pub(crate) environment: &'a E,
     pub(crate) poll: &'a E::Poll,
@@ -28,11 +28,11 @@ pub(crate) struct Context<'a, E: Environment> {
     pub(crate) cipher: &'a mut Vec<u8>,
     pub(crate) tally: &'a mut Tally,
     pub(crate) ledger: &'a mut Option<ThreadLedger>,
-    /// What is answered to a request.
+    /// Answer to a request.
     pub(crate) reply: &'a mut Reply,
 }
 
-/// What a thread has seen so far, beside its intervals.
+/// Counts of a thread so far, beside its intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) progress: ProgressTotals,

@@ -1,5 +1,4 @@
-//! The coordinator: starts the event loops, decides when phases end, and puts together what the loops
-//! report.
+//! The coordinator: starts the event loops, decides when phases end, and puts together what the loops report.
 
 mod drain;
 mod stop;
@@ -33,7 +32,7 @@ use crate::{
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The same while it waits for the end of the load alone: every look is a wake-up beside the load.
+/// Interval of looks while it only waits for the end of the load: each is a wake-up beside the load.
 const CALM_INTERVAL: Duration = Duration::from_millis(100);
 /// Between announcing a boundary and its instant, so that every loop knows it in time.
 const LEAD_TIME: Nanos = Nanos(5_000_000);
@@ -61,7 +60,7 @@ pub(super) struct Coordinator<'a, C: Connection, E: Environment> {
     recipients: Vec<Recipient>,
     /// Whether it is known how many deliveries each message leads to.
     knows_expected: bool,
-    /// What the last questions in the drain have shown.
+    /// Answers of the drain's last questions.
     found: Found,
     wakers: Vec<<E::Poll as Poller>::Waker>,
     threads: Vec<Option<E::Task>>,
@@ -75,7 +74,7 @@ pub(super) struct Coordinator<'a, C: Connection, E: Environment> {
     /// Somebody has stopped the drain of one that had ended by itself, while something was awaited.
     drain_cut: bool,
     error: Option<Error>,
-    /// What was due and has no answer, with the time it had waited at the end.
+    /// Messages due and not answered, with the time they had waited at the end.
     censored: Option<Censored>,
     /// While a broker's return is watched: since when all producers are on schedule.
     caught_up: Option<Time>,

@@ -56,8 +56,7 @@ impl IdleBackoff {
         }
     }
 
-    /// `handled` counts confirms and deliveries since the beginning; `latency` is what they show
-    /// at present.
+    /// `handled` counts confirms and deliveries since the beginning; `latency` is what they show at present.
     pub(crate) fn length(&mut self, now: Time, handled: u64, latency: Nanos) -> Option<Nanos> {
         if !self.allowed {
             return None;

@@ -133,8 +133,7 @@ pub(crate) struct ProducerBitmaps {
     producers: Arc<[u32]>,
     /// Track of the first producer's deliveries; the others follow.
     first: usize,
-    /// By producer: one more than the newest message that came here without the redelivered flag, 0
-    /// for none.
+    /// By producer: one more than the newest message that came here without the redelivered flag, 0 for none.
     newest: Vec<u64>,
     /// By producer, where the consumer begins at a place in a stream: what was sent before is owed from the first
     /// on that came only ([`measure::ledger::Ledger::owe_from`]).
@@ -160,7 +159,7 @@ impl ProducerBitmaps {
         }
     }
 
-    /// What is sent from now on is owed.
+    /// From now on all that is sent is owed.
     pub(crate) fn begin(&mut self, ledger: &ThreadLedger) {
         for (from, producer) in self.owed_from.iter_mut().zip(&*self.producers) {
             *from = ledger.sent(*producer).min(*from);
@@ -205,7 +204,7 @@ impl ProducerBitmaps {
         Ok(())
     }
 
-    /// What a delivery was that [`Self::take`] refused, and that has this header; `checked` if that is as it was sent.
+    /// Class of a delivery that [`Self::take`] refused, and that has this header; `checked` if that is as it was sent.
     #[cold]
     pub(crate) fn misfit(
         &self,

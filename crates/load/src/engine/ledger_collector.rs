@@ -18,7 +18,7 @@ pub(crate) struct LedgerCollector {
     ledger: Ledger,
     give_back: Vec<SyncSender<LedgerBatch>>,
     sent: SentCounts,
-    /// What recipients may still get.
+    /// Deliveries that recipients may still get.
     undelivered: HashMap<u32, Undelivered>,
 }
 

@@ -13,8 +13,8 @@ const MOST_PRODUCERS: usize = 1 << 16;
 /// A bitmap takes about 150 bytes on its event loop, and at least twice that in the ledger.
 const MOST_BITMAPS: usize = 50_000;
 
-/// What every consumer has had of every producer that reaches it takes 8 bytes for each pair: 256 MiB
-/// where all of them are used. 5,000 producers and as many consumers of one queue are below it.
+/// Most pairs of consumer and producer; the newest message of each takes 8 bytes, 256 MiB in all. 5,000 producers and
+/// as many consumers of one queue are below it.
 const MOST_PAIRS: usize = 32 << 20;
 
 /// The bitmaps of a run.

@@ -45,7 +45,7 @@ use crate::{
     SliceSink, Together,
 };
 
-/// What is said where the load cannot begin after its queues were emptied.
+/// Message where the load cannot begin after its queues were emptied.
 const EMPTIED: &str = "the queues were emptied before the clients connected: in AMQP a subscription delivers at once \
                        what its queue holds, so it must be empty before";
 
@@ -115,8 +115,8 @@ fn refused<T>(result: &Result<T, Interruption>) -> Option<&Error> {
     }
 }
 
-/// What a group leaves and what is to be deleted: subscriptions in any case, whose queues would gather messages for
-/// ever; its own queues where the load took place, else those that were made for it; exchanges that were made for it.
+/// Resources of a group to delete: subscriptions in any case, whose queues would gather messages for ever; its own
+/// queues where the load took place, else those that were made for it; exchanges that were made for it.
 fn left_over(group: &Group, made: Vec<Made>, took_place: bool) -> Vec<Made> {
     let is_own = |it: &&Destination| it.kind == DestinationKind::Queue && !it.exclusive;
     let mut left = made;

@@ -35,7 +35,7 @@ pub(crate) enum ResolvedArrivals {
     ThinkTime(Nanos),
 }
 
-/// What a producer is and how it began.
+/// A producer's settings, and how it began.
 #[derive(Clone, Debug)]
 pub(crate) struct ProducerSpec {
     /// Counted over all groups.
@@ -117,13 +117,13 @@ impl SendState {
         }
     }
 
-    /// The same with something else that is due then.
+    /// The sooner of this state and another due time.
     pub(crate) fn or_at(self, due: Option<Time>) -> Self {
         due.map_or(self, |due| self.sooner(Self::Until(due)))
     }
 }
 
-/// What a turn did.
+/// Result of a poll.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) count: u64,
@@ -433,8 +433,7 @@ impl Producer {
             || self.spec.unique_properties.is_some()
     }
 
-    /// Sends what is due, up to `count` messages. Whether messages differ is asked once, not for
-    /// every message.
+    /// Sends what is due, up to `count` messages. Whether messages differ is asked once, not for every message.
     #[inline]
     fn send_until<const VARIED: bool>(
         &mut self,

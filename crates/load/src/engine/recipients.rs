@@ -1,4 +1,4 @@
-//! What the plan's consumers receive from, and how many messages its queues may still hold.
+//! Queues and topics that the plan's consumers receive from, and how many messages the queues may still hold.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -145,8 +145,8 @@ fn bitmaps(
     first..first + bitmaps.producers.len()
 }
 
-/// What was found out at the end of a drain, when everything sent had its answer. The questions come before the fences: what a queue no
-/// longer holds when it is asked has come to its consumers before they answer.
+/// Answers at the end of a drain, when everything sent had its answer. The questions come before the fences: messages
+/// that a queue no longer holds when it is asked have come to its consumers before they answer.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// By recipient: what its queue answered, at each place where it did.
@@ -155,7 +155,7 @@ pub(crate) struct Found {
     pub(crate) fence: u64,
 }
 
-/// What a queue holds.
+/// Answer of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Depth {
     messages: u32,

@@ -1,4 +1,4 @@
-//! What event loops tell the coordinator.
+//! Reports from event loops to the coordinator.
 
 use arrayvec::ArrayString;
 use measure::ledger::LedgerBatch;
@@ -11,7 +11,7 @@ use plan::payload::Unreadable;
 /// Room for a short string of AMQP.
 pub(crate) type Reason = ArrayString<255>;
 
-/// What an event loop tells the coordinator.
+/// A report from an event loop to the coordinator.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// All of a thread's clients are set up.
@@ -26,7 +26,7 @@ pub(crate) enum Report {
         at: Time,
         reason: Reason,
     },
-    /// What was due and has no answer at the end, where there is any.
+    /// Messages due and not answered at the end, where there are any.
     Censored(Box<Censored>),
     /// Somebody reached a message count.
     CountReached,
@@ -56,13 +56,13 @@ impl AnomalyCounts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Undelivered {
     pub(crate) recipient: u32,
-    /// What its queue held, where only the consumers' connection could ask.
+    /// Messages in its queue, where only the consumers' connection could ask.
     pub(crate) in_queue: u64,
-    /// What no count of the queue tells; [`u64::MAX`] where that is unknown.
+    /// Messages that no count of the queue tells; [`u64::MAX`] where that is unknown.
     pub(crate) in_flight: u64,
 }
 
-/// What comes with an event loop's last batch.
+/// Goes with an event loop's last batch.
 #[derive(Debug)]
 pub(crate) struct LastBatch {
     pub(crate) anomalies: AnomalyCounts,

@@ -7,7 +7,7 @@ use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::protocol::{Named, Routing, RoutingAddress};
 use crate::{Declare, Destination, DestinationKind, Group};
 
-/// What shares messages: [`ClientSpec::cluster`], whether it is a topic, and its name.
+/// Clients of one key share messages: [`ClientSpec::cluster`], whether it is a topic, and its name.
 pub(super) type Key = (usize, bool, String);
 
 pub(super) fn key(cluster: usize, destination: &Destination) -> Key {
@@ -18,7 +18,7 @@ pub(super) fn key(cluster: usize, destination: &Destination) -> Key {
     )
 }
 
-/// What reaches a receiver.
+/// Addresses and producers that reach a receiver.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
     /// Addresses, by their position.
@@ -31,10 +31,10 @@ pub(super) struct Reach {
 #[derive(Debug)]
 pub(super) struct Routes<R: Routing> {
     routing: R,
-    /// What is published to, and by which producers.
+    /// Addresses, each with the producers that publish to it.
     addresses: Vec<(R::Address, Vec<u32>)>,
     positions: HashMap<R::Address, usize>,
-    /// What was found out before: thousands of consumers have the same bindings.
+    /// Reach by bindings: thousands of consumers have equal ones.
     known: HashMap<Vec<R::Address>, Reach>,
 }
 
@@ -103,7 +103,7 @@ impl<R: Routing> Routes<R> {
         participant.share.is_none() && R::everyone_gets_all(&participant.destination)
     }
 
-    /// What reaches a consumer at this destination.
+    /// Reach of a consumer at this destination.
     pub(super) fn reach(&mut self, cluster: usize, destination: &Destination) -> Reach {
         let bindings = self.routing.bindings(cluster, destination);
         if let Some(known) = self.known.get(&bindings) {

@@ -113,8 +113,8 @@ impl Series {
         self.tick.min(self.phase_end(boundaries))
     }
 
-    /// What was due before is the warm-up's. Without a warm-up nothing is, not even what another
-    /// program's producers had sent before.
+    /// Messages due before belong to the warm-up. Without a warm-up none do, not even those that another program's
+    /// producers had sent before.
     fn measured_from(&self, phase: Phase, boundaries: Boundaries) -> Time {
         if phase == Phase::Warmup || !self.warms_up {
             Time(0)

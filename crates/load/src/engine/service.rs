@@ -8,8 +8,7 @@ use measure::{Nanos, Time};
 use crate::ServiceTime;
 use crate::protocol::Received;
 
-/// A connection is not read while this many deliveries wait for one of its consumers, as with RabbitMQ's Java
-/// client, …
+/// A connection is not read while this many deliveries wait for one of its consumers, as with RabbitMQ's Java client, …
 const MOST_WAITING: usize = 1_000;
 /// … or this many bytes of them.
 const MOST_BYTES: usize = 1 << 20;
@@ -28,7 +27,7 @@ pub(crate) struct Service {
     inbox: Inbox,
 }
 
-/// What a consumer does next.
+/// Next step of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServiceStep {
     /// It takes the oldest delivery: call [`Service::begin`], or [`Service::discard`] where it is not wanted.
@@ -139,7 +138,7 @@ impl Service {
         self.inbox.push(tag, delivery, now);
     }
 
-    /// What it does by now.
+    /// The step that is due by now.
     pub(crate) fn step(&self, now: Time) -> Option<ServiceStep> {
         if self.is_at_work {
             (self.busy_until <= now).then_some(ServiceStep::Settle)
@@ -163,8 +162,7 @@ impl Service {
         self.inbox.bytes.get(from..from + first.properties)
     }
 
-    /// Begins to work on the oldest delivery: when it came, or when the one before was done, however late
-    /// the loop is.
+    /// Begins to work on the oldest delivery: when it came, or when the one before was done, however late the loop is.
     pub(crate) fn begin(&mut self) {
         if let Some(oldest) = self.inbox.deliveries.front() {
             let begin = self.busy_until.max(oldest.came_at);

@@ -1,5 +1,4 @@
-//! What the coordinator and the event loops know of each other while a load runs. Everything
-//! else travels in reports.
+//! State shared by the coordinator and the event loops while a load runs. Everything else travels in reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -67,7 +66,7 @@ impl ProgressTotals {
     }
 }
 
-/// What consumers do, whoever sent the messages; of a thread, or of all.
+/// Consumers' counts, whoever sent the messages; of a thread, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
     /// Deliveries that they took.
@@ -220,8 +219,7 @@ impl Shared {
         self.abort.load(Ordering::Relaxed)
     }
 
-    /// Asks every loop for its part of the ledger as it is now; [`Self::all_handed_in`] tells when it is
-    /// there.
+    /// Asks every loop for its part of the ledger as it is now; [`Self::all_handed_in`] tells when it is there.
     pub(crate) fn request_ledger(&self) -> u64 {
         self.ledger_request.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -12,7 +12,7 @@ use crate::report::Silence;
 /// Shorter silences are what a busy broker does.
 pub(crate) const SHORTEST: Nanos = Nanos(100_000_000);
 
-/// What was in flight on a client's connection when that was lost.
+/// Messages in flight on a client's connection when it was lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CutOff {
     messages: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Silences {
     clients: Option<Silence>,
     /// Others were answered in the silence of the first of them.
     beside_others: bool,
-    /// What the clients that fell silent together have in common.
+    /// Time that the clients which fell silent together have in common.
     common: (Time, Time),
     /// Clients that fell silent apart from those, before.
     before: Option<Silence>,
@@ -53,7 +53,7 @@ impl Silences {
         self.end_beside(silence, false);
     }
 
-    /// The same, where others may have been answered meanwhile.
+    /// Ends a silence in which others may have been answered.
     #[cold]
     pub(crate) fn end_beside(&mut self, silence: Silence, others: bool) {
         let Silence { from, until, .. } = silence;
@@ -140,8 +140,8 @@ impl Silences {
         self.clients.is_some() || self.before.is_some()
     }
 
-    /// What is over for so long that no other client joins it; all of it at the `end` of the run. Called after
-    /// every client had its turn.
+    /// Silences that no other client can join any more; all of them at the `end` of the run. Called after every client
+    /// had its turn.
     pub(crate) fn take(&mut self, now: Time, handled: u64, end: bool) -> [Option<Silence>; 4] {
         let own = self.own.take().map(|(own, before)| Silence {
             was_answered: (handled - before).saturating_mul(2) >= own.in_flight.max(1),

@@ -11,8 +11,7 @@ use crate::node::Nodes;
 use crate::protocol::ConnectionSpec;
 use crate::{Destination, Endpoint, Guarantee, ReconnectPolicy};
 
-/// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what
-/// it is called.
+/// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what it is called.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     /// Empty where the broker has not said.
@@ -88,7 +87,7 @@ pub(crate) enum ParticipantKind {
     Consumer(ConsumerSpec),
 }
 
-/// What these clients will record, so that its memory can be had before the load begins.
+/// Metrics that these clients will record, so that memory can be had before the load begins.
 pub(crate) fn recorded_metrics<S>(clients: &[ClientSpec<S>]) -> Vec<Metric> {
     let participants = || clients.iter().flat_map(|client| &client.participants);
     let consumers = participants().any(|it| matches!(it.kind, ParticipantKind::Consumer(_)));

@@ -1,4 +1,4 @@
-//! What every message has of its own beside its body: an id and a timestamp.
+//! Properties that differ from message to message: an id and a timestamp.
 
 use measure::Time;
 

@@ -41,7 +41,6 @@ enum WorkerState {
     Leaving(Time),
 }
 
-/// What a worker is made of.
 pub(crate) struct WorkerConfig<S> {
     pub(crate) thread: usize,
     pub(crate) clients: Vec<ClientSpec<S>>,
@@ -58,7 +57,7 @@ pub(crate) struct WorkerConfig<S> {
     pub(crate) timeout: Nanos,
 }
 
-/// What a loop waits for, and since when.
+/// A loop's wait.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     /// When the turn before the wait began.
@@ -102,7 +101,7 @@ pub(crate) struct Worker<C: Connection, E: Environment> {
     handed_in: u64,
     /// The last fence, and how many clients are not settled behind it.
     fenced: (u64, usize),
-    /// What its consumers could still get at the end, once that has come.
+    /// Deliveries that its consumers could still get at the end, once that has come.
     undelivered: Option<Vec<Undelivered>>,
     /// Somebody had a turn since the loop last slept.
     worked: bool,
@@ -465,7 +464,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         }
     }
 
-    /// What may still come to its consumers.
+    /// Deliveries that its consumers may still get.
     fn find_undelivered(&self) -> Vec<Undelivered> {
         let fence = self.shared.fence();
         let clients = self.clients.iter();

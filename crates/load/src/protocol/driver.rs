@@ -9,7 +9,7 @@ use transport::{ClientStream, ConnectAttempt, Dial, Output, Readiness, Received,
 use super::Connection;
 use crate::{Endpoint, Error, failure};
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     /// The first bytes of the buffer, this many, are to be decoded.
@@ -268,12 +268,12 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         Ok(())
     }
 
-    /// What it means that the transport ended here.
+    /// The error of an end of input here.
     pub(crate) fn ended(&self) -> Error {
         self.unless_secured(self.connection.end_of_input(&self.rest.bytes))
     }
 
-    /// What it means that the step in progress took longer than `allowed`.
+    /// The error of a step in progress that took longer than `allowed`.
     pub(crate) fn timed_out(&self, allowed: Nanos) -> Error {
         self.unless_secured(self.connection.timed_out(allowed))
     }
@@ -285,7 +285,7 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         }
     }
 
-    /// The same, or that TLS was not agreed on.
+    /// The error, or that TLS was not agreed on.
     fn unless_secured(&self, error: Error) -> Error {
         match self.socket.unfinished(&error).filter(|_| self.is_connected) {
             Some(unfinished) => failure::of_tls(self.connection.endpoint(), &unfinished),

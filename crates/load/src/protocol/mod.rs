@@ -1,5 +1,4 @@
-//! The protocols that the load speaks, each in a folder of its own behind [`Connection`], and what
-//! carries any of them.
+//! The protocols that the load speaks, each in a folder of its own behind [`Connection`], and what carries any of them.
 //!
 //! ```text
 //!   engine: producers, consumers    churn        preparation
@@ -42,7 +41,7 @@ use plan::payload::FULL_LEN;
 ///
 /// What the peer does against the protocol, and an answer that nothing asked for, is an error.
 pub(crate) trait Connection: Sized + Send + 'static {
-    /// What one of the connection's clients is for.
+    /// Purpose of one of the connection's clients.
     type ClientSpec: Clone + Debug + Send + 'static;
     /// Who gets whose messages.
     type Routing: Routing;
@@ -100,8 +99,7 @@ pub(crate) trait Connection: Sized + Send + 'static {
 
     fn endpoint(&self) -> &Endpoint;
 
-    /// Takes bytes off `input` and tells what they say, and to which client; `None` when more are
-    /// needed.
+    /// Takes bytes off `input` and tells what they say, and to which client; `None` when more are needed.
     fn poll<'a, 'i: 'a>(
         &'a mut self,
         now: Time,
@@ -158,13 +156,13 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Bytes that must be there before anything can be taken off `input`; 0 where that is not known.
     fn needs(&self, input: &[u8]) -> usize;
 
-    /// What it means that the transport ended here.
+    /// The error of an end of input here.
     fn end_of_input(&self, rest: &[u8]) -> Error;
 
-    /// What it means that the transport failed here.
+    /// The error of a failed transport here.
     fn transport_failed(&self, error: &std::io::Error) -> Error;
 
-    /// What it means that the step in progress took longer than `allowed`.
+    /// The error of a step in progress that took longer than `allowed`.
     fn timed_out(&self, allowed: Nanos) -> Error;
 }
 
@@ -188,14 +186,14 @@ pub(crate) struct WireSizes {
     pub(crate) acknowledgement: usize,
     /// A commit.
     pub(crate) commit: usize,
-    /// What is around a body: the least, and the most that usual names and properties make of it.
+    /// Bytes around a body: the least, and the most that usual names and properties make of it.
     pub(crate) smallest_delivery: usize,
     pub(crate) delivery_head: usize,
 }
 
 /// Who gets whose messages at a protocol's brokers, as far as the plan tells.
 pub(crate) trait Routing: Sized {
-    /// What messages are published to, and what their receivers are bound to.
+    /// Target of publishes, and of receivers' bindings.
     type Address: RoutingAddress;
 
     /// Learns of all destinations of a plan.
@@ -206,8 +204,7 @@ pub(crate) trait Routing: Sized {
         None
     }
 
-    /// What a producer publishes to; `random_key` stands for its routing keys where each message has its
-    /// own.
+    /// Address that a producer publishes to; `random_key` stands for its routing keys where each message has its own.
     fn published(
         &self,
         cluster: usize,
@@ -215,14 +212,14 @@ pub(crate) trait Routing: Sized {
         random_key: Option<String>,
     ) -> Self::Address;
 
-    /// What a consumer at this destination receives from.
+    /// Addresses that a consumer at this destination receives from.
     fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<Self::Address>;
 
     /// Whether every consumer of a destination gets every message, unless it shares a subscription.
     fn everyone_gets_all(destination: &Destination) -> bool;
 }
 
-/// What is published to equal addresses reaches the same receivers.
+/// Messages published to equal addresses reach the same receivers.
 pub(crate) trait RoutingAddress: Clone + Debug + Eq + Hash {
     /// Whether it takes what is published to other addresses than itself.
     fn is_pattern(&self) -> bool;
@@ -255,7 +252,7 @@ pub(crate) trait Admin<'a, E>: Sized {
         control: &'a Control,
     ) -> Result<Self, Interruption>;
 
-    /// What was found out by connecting.
+    /// The server, as found by connecting.
     fn server(&self) -> &Server;
 
     /// Makes what a group asks for. Where its queues are to be deleted, what was not there before is added to `made`.
@@ -274,7 +271,7 @@ pub(crate) trait Admin<'a, E>: Sized {
     fn close(self) -> Result<(), Interruption>;
 }
 
-/// What a load made on a broker.
+/// A resource that a load made on a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
     /// A queue of this name.
@@ -292,10 +289,10 @@ impl fmt::Display for Made {
     }
 }
 
-/// What a broker says about itself, and how far away it is.
+/// A broker's product and version, and how far away it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// What it calls itself; empty where it does not say.
+    /// Its product name; empty where it does not say.
     pub(crate) product: String,
     pub(crate) version: String,
     pub(crate) cluster: String,
@@ -330,7 +327,7 @@ pub(crate) trait Sender {
     /// Queues one message with a body of its own; `fill` writes the front of it.
     fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8]));
 
-    /// What the following messages are addressed by; as long as the one before.
+    /// Routing key of the following messages; as long as the one before.
     fn set_routing_key(&mut self, key: &[u8]);
 
     /// The name of the following messages; as long as the one before.
@@ -357,8 +354,7 @@ pub(crate) trait Sender {
     }
 }
 
-/// How a consumer settles what it received, and asks for more. A delivery's tag counts 1, 2, 3, … on
-/// each connection.
+/// How a consumer settles what it received, and asks for more. A delivery's tag counts 1, 2, 3, … on each connection.
 pub(crate) trait Receiver {
     /// Acknowledges a delivery, or all up to it.
     fn acknowledge(&mut self, tag: u64, multiple: bool);
@@ -379,7 +375,7 @@ pub(crate) trait Receiver {
     fn respond(&mut self, reply: &Reply) -> Result<(), Error>;
 }
 
-/// What has come in for a client.
+/// Input for a client.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
     /// An answer to a step: call [`Connection::proceed`].
@@ -393,7 +389,7 @@ pub(crate) enum Event<'a> {
         tag: u64,
         redelivered: bool,
         body: &'a [u8],
-        /// What comes beside the body, as the protocol encodes it.
+        /// Properties, as the protocol encodes them.
         properties: &'a [u8],
     },
     /// There was no message to fetch.
@@ -401,7 +397,7 @@ pub(crate) enum Event<'a> {
     /// A message of its own, given back.
     Returned {
         body: &'a [u8],
-        /// What comes beside the body, as the protocol encodes it.
+        /// Properties, as the protocol encodes them.
         properties: &'a [u8],
     },
     /// The answer to a producer's message: it has arrived, and nobody gets it.
@@ -418,7 +414,7 @@ pub(crate) enum Event<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received<'a> {
     pub(crate) body: &'a [u8],
-    /// What comes beside the body, as the protocol encodes it.
+    /// Properties, as the protocol encodes them.
     pub(crate) properties: &'a [u8],
     /// It may have been delivered before.
     pub(crate) redelivered: bool,
@@ -451,7 +447,7 @@ impl Confirm {
     }
 }
 
-/// What a [`Connection::proceed`] led to.
+/// Progress of a [`Connection::proceed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Waiting,
@@ -465,7 +461,7 @@ pub(crate) enum Progress {
     Closed,
 }
 
-/// What all messages of a producer have in common.
+/// Common part of a producer's messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     /// The first routing key, where each message has its own; otherwise the destination's.

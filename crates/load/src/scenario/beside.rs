@@ -171,8 +171,7 @@ fn run_all(
     })
 }
 
-/// All outcomes in one. Phases are those of the first scenario, and the drain is as long as the
-/// longest.
+/// All outcomes in one. Phases are those of the first scenario, and the drain is as long as the longest.
 fn joined(outcomes: Vec<Result<Outcome, Error>>) -> Result<Outcome, Error> {
     // Where one could not start, the others have never started either: its error is the cause.
     let all: Result<Vec<Outcome>, Error> = outcomes.into_iter().collect();

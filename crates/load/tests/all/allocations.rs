@@ -23,7 +23,7 @@ struct Counting;
 /// Allocations of threads that are neither the broker's nor the test's.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
-/// What the counts of a histogram take.
+/// Bytes of a histogram's counts.
 const HISTOGRAM_BYTES: usize = 33 * 1_024 * 8;
 /// Histograms that exist, and the most that existed at once.
 static HISTOGRAMS: AtomicI64 = AtomicI64::new(0);

@@ -16,7 +16,7 @@ use wire::amqp10::{
 };
 use wire::amqp091::Reader;
 
-/// What the broker does.
+/// The broker's behaviour.
 #[derive(Clone, Copy)]
 struct Script {
     window: u32,

@@ -60,7 +60,7 @@ fn whole(outcome: &Outcome) -> LedgerSummary {
     }
 }
 
-/// What did not come is still there.
+/// Messages not delivered are still there.
 fn held(outcome: &Outcome) -> LedgerSummary {
     let (sent, delivered) = (outcome.totals.sent, outcome.totals.received);
     LedgerSummary {
@@ -366,17 +366,17 @@ const DECLARE: MethodId = MethodId {
     method: 10,
 };
 
-/// What a broker does with what is published.
+/// A broker's handling of publishes.
 #[derive(Clone, Copy, PartialEq)]
 enum Does {
     Delivers,
     /// Its consumer gets nothing, and the queue's count says so.
     Keeps,
-    /// The same; whoever looks into the queue is told that there is none, …
+    /// Its consumer gets nothing; whoever looks into the queue is told that there is none, …
     Hides,
     /// … or that he may not.
     Refuses,
-    /// What it confirms is gone.
+    /// Confirmed messages are gone.
     Drops,
 }
 
@@ -652,8 +652,8 @@ fn a_connection_without_a_free_channel_asks_no_queue() {
     }
 }
 
-/// What no count can be had of (a topic's own queue, an exclusive one) is known to be empty when its
-/// consumer has answered, however many deliveries it has acknowledged before.
+/// A queue without a count (a topic's own, an exclusive one) is known to be empty when its consumer has answered,
+/// however many deliveries it has acknowledged before.
 #[test]
 fn what_a_topic_loses_is_lost_and_nobody_waits_for_it() {
     for (ack, prefetch) in [(Ack::Every(1), 5), (Ack::Every(10), 50), (Ack::Auto, 0)] {

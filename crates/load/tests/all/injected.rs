@@ -217,7 +217,7 @@ fn play(seed: u64, scene: &Scene) -> Scened {
     }
 }
 
-/// What the ledger should say, from what the broker did.
+/// The ledger that the broker's faults should lead to.
 fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary {
     let sum = |of: &dyn Fn(&FaultKind) -> bool| -> u64 {
         let faults = scene.script.iter().zip(&injections.faults);
@@ -250,14 +250,14 @@ fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary 
     }
 }
 
-/// What was done in all scenes.
+/// Faults in all scenes.
 #[derive(Debug, Default)]
 struct Totals {
     /// Lost, duplicated, redelivered, reordered, corrupt, never confirmed.
     done: [AtomicU64; 6],
 }
 
-/// What is wrong with one scene.
+/// Runs a scene; the contradiction, if there is one.
 fn problem(seed: u64, totals: &Totals) -> Option<String> {
     let scene = Scene::random(seed);
     let played = play(seed, &scene);
@@ -265,7 +265,7 @@ fn problem(seed: u64, totals: &Totals) -> Option<String> {
         .map(|wrong| format!("script {seed}: {scene:#?}\n{wrong}"))
 }
 
-/// What the ledger says that was not done.
+/// A figure of the ledger that the faults do not explain.
 fn contradiction(scene: &Scene, played: &Scened, totals: &[AtomicU64; 6]) -> Option<String> {
     let Scened {
         outcome,

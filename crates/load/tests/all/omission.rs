@@ -16,8 +16,7 @@
 //! can be said to 2 %; then the same must hold to a third from p90 on, which a tool that stamps at
 //! the send misses by far.
 //!
-//! `cargo test -p load --release --test all -- omission --nocapture` prints the table of
-//! `docs/measurement.md`.
+//! `cargo test -p load --release --test all -- omission --nocapture` prints the table of `docs/measurement.md`.
 
 use broker::{Broker, Config, Fault, FaultKind, FaultLog, Origin};
 use load::{Control, Destination, Group, Phases, Plan, RunEvent, Sink};
@@ -203,11 +202,11 @@ fn at(recorder: &Recorder, metric: Metric, percentile: f64) -> f64 {
     value.min(histogram.max()) as f64 / 1e6
 }
 
-/// What came of one try.
+/// Result of one attempt.
 struct Attempt {
-    /// What differs.
+    /// Differences.
     wrong: Vec<String>,
-    /// What differs so much that a busy machine is no excuse.
+    /// Differences so large that a busy machine is no excuse.
     far_off: Vec<String>,
     is_calm: bool,
     table: String,

@@ -94,7 +94,7 @@ fn broken(script: &[Fault]) -> (String, Outcome) {
     (text, outcome)
 }
 
-/// What became due without a connection was sent later: 1,200 messages in all.
+/// Messages due without a connection were sent later: 1,200 in all.
 fn kept_its_schedule(outcome: &Outcome) -> bool {
     outcome.totals.sent == 1_200
 }

@@ -22,7 +22,7 @@ struct Case {
     threads: usize,
 }
 
-/// What was told, by the phase in which it was due.
+/// Latencies by the phase in which they were due.
 struct Heard {
     log: FaultLog,
     warmup: Recorder,

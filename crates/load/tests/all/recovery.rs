@@ -78,7 +78,7 @@ impl Outage {
         (outcome.expect("a load"), told)
     }
 
-    /// What is wrong with a load that outlives it.
+    /// Plays it beside a load that outlives it; the problem, if there is one.
     fn problem(self, seed: u64) -> Option<&'static str> {
         let (outcome, told) = self.play(seed, true);
         let due = MEASURE_MS;

@@ -84,7 +84,7 @@ fn of(profile: RateProfile) -> ArrivalProcess {
     ArrivalProcess::Scheduled(ArrivalSchedule::new(profile, Spacing::Even, false))
 }
 
-/// What was sent is what was requested, in every interval and in all.
+/// Messages sent equal those requested, in every interval and in all.
 #[test]
 fn a_ramp_is_sent_as_it_was_asked_for() {
     let broker = embedded();

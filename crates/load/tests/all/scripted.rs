@@ -25,7 +25,7 @@ const LIMIT: Nanos = Nanos::from_millis(20_000);
 /// How often a peer does something of itself, and the test looks whether all is done.
 const TURN: Nanos = Nanos::from_millis(1);
 
-/// What happens to a connection.
+/// A disturbance of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blow {
     None,
@@ -35,7 +35,7 @@ enum Blow {
     Unsolicited(Step),
 }
 
-/// What may come uninvited.
+/// An answer that nobody asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Cancelled,
@@ -120,7 +120,7 @@ impl Script {
 /// The peer's queue, and what became of its messages.
 #[derive(Debug, Default)]
 struct Queue {
-    /// What is to be delivered, and whether it was before.
+    /// Messages to be delivered, and whether they were before.
     ready: VecDeque<(u64, bool)>,
     delivered: u64,
     acked: HashSet<u64>,
@@ -172,7 +172,7 @@ impl Serve for Scene {
 }
 
 impl Drop for Scene {
-    /// What was not acknowledged goes back to the queue.
+    /// Unacknowledged messages go back to the queue.
     fn drop(&mut self) {
         let mut queue = self.queue.lock().expect("queue");
         for (_, id) in self.unacked.values().flatten().rev() {
@@ -365,7 +365,7 @@ fn run(script: &Script) -> (Result<Outcome, Error>, Queue, Nanos) {
     (outcome, queue, took)
 }
 
-/// What is wrong with a script.
+/// Runs a script; the problem, if there is one.
 fn problem(script: &Script) -> Option<String> {
     let (outcome, queue, took) = run(script);
     if took >= LIMIT {

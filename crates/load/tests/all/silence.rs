@@ -1,5 +1,4 @@
-//! Heartbeats, time-outs and resumptions: who was silent, who did not listen, and who is only slow; in
-//! virtual time.
+//! Heartbeats, time-outs and resumptions: who was silent, who did not listen, and who is only slow; in virtual time.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -101,7 +100,7 @@ fn a_client_that_is_ready_hears_its_broker_while_others_connect() {
     undisturbed(&world, &plan);
 }
 
-/// What came first is kept, and nothing is read behind it: that is no silence either.
+/// The first delivery is kept, and nothing is read behind it: that is no silence either.
 #[test]
 fn a_client_that_holds_a_delivery_until_the_start_does_not_miss_heartbeats() {
     let world = usual();

@@ -142,7 +142,7 @@ fn run(world: &World, plan: &Plan) -> (Outcome, Told, u64) {
     (outcome.expect("a load"), told, left.unwrap_or(0))
 }
 
-/// What of a scene's counts is not the model's.
+/// Runs a scene; the count that is not the model's, if there is one.
 fn problem(seed: u64) -> Option<String> {
     let scene = Scene::random(seed);
     let world = World::new(seed, Pace::default());
@@ -287,7 +287,7 @@ fn a_full_consumer_comes_back() {
     assert_eq!(outcome.totals.received, 3_001, "{outcome:?}");
 }
 
-/// What waits for a consumer with automatic acknowledgement is gone with its connection, though the broker has delivered it.
+/// Deliveries that wait for a consumer with automatic acknowledgement are gone with its connection.
 #[test]
 fn what_a_lost_connection_throws_away_is_told() {
     let world = World::new(1, Pace::default());
@@ -344,7 +344,7 @@ fn a_count_of_messages_counts_what_is_taken() {
     assert!(took >= Nanos::from_millis(45), "{took}");
 }
 
-/// What came for it and was not taken when its connection was lost comes again, and nothing twice.
+/// Deliveries not taken when the connection was lost come again, and nothing twice.
 #[test]
 fn a_slow_reader_of_a_stream_goes_on_with_what_it_took_last() {
     let world = World::new(3, Pace::default());

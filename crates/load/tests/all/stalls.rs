@@ -68,7 +68,7 @@ impl Stop {
         }
     }
 
-    /// What a run says wrongly of it.
+    /// Plays it; a wrong statement of the run, if there is one.
     fn problem(self, seed: u64) -> Option<String> {
         let world = World::new(seed, self.pace);
         let address = slow_broker(&world);

@@ -28,7 +28,7 @@ impl<F: FnMut(&RunEvent)> Sink for Heard<F> {
     }
 }
 
-/// What a load left, what it told, and how long it took.
+/// Runs a load; its outcome, its events, and how long it took.
 fn run(
     plan: &Plan,
     control: &Control,

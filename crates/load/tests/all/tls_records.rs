@@ -16,7 +16,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use testkit::Random;
 use transport::tls::{CIPHER_BYTES, ClientSession, ServerSession, Session, Side, TlsError};
 
-/// What both sides of a connection show each other, and in records of which length.
+/// Certificate chains of both sides, in records of which length.
 struct Chains {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,

@@ -1,4 +1,4 @@
-//! What producers and event loops say they waited for is what they did wait for.
+//! Reported waits of producers and event loops are their real waits.
 
 use std::io::Read;
 use std::net::TcpListener;

@@ -32,7 +32,7 @@ impl EarlyDelivery {
         }
     }
 
-    /// What it brings, without its tag.
+    /// The delivery without its tag.
     pub(super) fn delivery(&self) -> Received<'_> {
         Received {
             body: &self.body,

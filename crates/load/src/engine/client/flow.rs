@@ -1,4 +1,4 @@
-//! What flows over a client's connection: deliveries and answers in, messages out.
+//! Traffic of a client's connection: deliveries and answers in, messages out.
 
 use std::sync::atomic::Ordering;
 
@@ -57,7 +57,7 @@ fn returned<C: Connection, E: Environment>(
     }
 }
 
-/// What a delivery was.
+/// Outcome of a delivery.
 enum Taken {
     /// Nobody is to be answered.
     Nothing,

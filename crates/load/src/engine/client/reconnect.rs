@@ -29,7 +29,7 @@ pub(super) struct Reconnect {
     is_accepted: bool,
     /// Between the loss of the connection and the return.
     under_way: bool,
-    /// What was in flight on the connection that was lost last.
+    /// Messages in flight on the connection that was lost last.
     cut_off: CutOff,
 }
 

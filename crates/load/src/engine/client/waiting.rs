@@ -1,5 +1,5 @@
-//! What producers wait for and what event loops have time for: the evidence for who limits a run. All
-//! of it comes from the clock readings that the loop takes anyway.
+//! Reasons why producers wait, and idle time of event loops: the evidence for who limits a run. All of it comes from
+//! the clock readings that the loop takes anyway.
 
 use measure::{Nanos, Time, Wait};
 
@@ -12,7 +12,7 @@ use crate::{Environment, RunEvent};
 
 /// Who has no credit for so long is blocked. Many brokers, as RabbitMQ at a memory alarm, say nothing else.
 const BLOCKED: Nanos = Nanos::from_millis(1_000);
-/// What left this long after its time was late; waking up takes a part of that always.
+/// Messages that leave later than this count as late; waking up takes a part of that always.
 const LATE: Nanos = Nanos::from_millis(1);
 
 impl<C: Connection, E: Environment> Client<C, E> {

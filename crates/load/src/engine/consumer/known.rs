@@ -1,4 +1,4 @@
-//! What this run's producers send other than filler.
+//! Bodies of this run's producers other than filler.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a group of consumers with a message count still waits for.
+//! Deliveries that a group of consumers with a message count still waits for.
 
 /// Whether a group of consumers still waits for deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -151,8 +151,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         self.error.is_some() || self.control.request() == StopRequest::Abort
     }
 
-    /// Whether every message that consumers should get has come, or will not because the broker has
-    /// said so.
+    /// Whether every message that consumers should get has come, or will not because the broker has said so.
     fn is_complete(&mut self, totals: ProgressTotals) -> Result<bool, Error> {
         if self.recipients.iter().all(|it| it.wants_no_more()) {
             return Ok(true);

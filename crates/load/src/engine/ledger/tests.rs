@@ -250,8 +250,8 @@ fn an_overtaken_message_that_comes_again_with_the_flag_is_not_reordered() {
     assert_eq!(rig.end(|_| ()), expected);
 }
 
-/// What a closing consumer had and did not acknowledge comes again, flagged, to one that has newer
-/// ones already; what it never got counts once.
+/// Deliveries that a closing consumer did not acknowledge come again, flagged, to one that has newer ones already;
+/// those that it never got count once.
 #[test]
 fn what_a_closing_consumer_leaves_behind_is_not_reordered() {
     let mut rig = confirmed(1_000, &[0, 1], 40);
@@ -381,7 +381,7 @@ fn other_runs_are_told_apart_at_every_size() {
     }
 }
 
-/// What was dead-lettered to a queue was not sent there; how long it took is known all the same.
+/// A dead-lettered message was not sent to its last queue; its latency is known all the same.
 #[test]
 fn what_comes_another_way_is_foreign_there() {
     for size in [12, 16, 40] {

@@ -1,5 +1,4 @@
-//! What comes back to a producer: confirms, commits, replies, messages that nobody took, and none of
-//! them where the connection is gone.
+//! Answers to a producer: confirms, commits, replies, returned messages; none of them where the connection is gone.
 
 use measure::ledger::Anomaly;
 use measure::{Metric, Nanos, Slice, Time};

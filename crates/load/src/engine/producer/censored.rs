@@ -1,4 +1,4 @@
-//! What a producer was to send, or has sent, and what has no answer when the run ends.
+//! A producer's messages that have no answer when the run ends, sent or only due.
 
 use measure::Time;
 
@@ -93,7 +93,7 @@ mod tests {
         producer
     }
 
-    /// What [`Producer::censor`] says, one message after the other.
+    /// Expectation of [`Producer::censor`], one message after the other.
     fn one_by_one(mut producer: Producer, drain_at: Time, free: Time, all: &mut Censored) {
         let Some(NextSend::Scheduled(due_times)) = &mut producer.next_send else {
             return;

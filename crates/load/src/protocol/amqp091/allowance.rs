@@ -1,4 +1,4 @@
-//! What all connections of this process share for message bodies that come in several frames.
+//! Memory for message bodies in several frames, shared by all connections of this process.
 
 use std::sync::LazyLock;
 

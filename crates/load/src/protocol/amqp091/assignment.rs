@@ -77,7 +77,7 @@ fn destination_of(group: &Group, n: usize) -> &Destination {
     &group.destinations[n % group.destinations.len()]
 }
 
-/// What a group's `n`-th consumer reads from.
+/// Queue or exchange of a group's `n`-th consumer.
 fn source(group: &Group, n: usize) -> Result<Source, Error> {
     if let Some(queue) = named_queue(group, n) {
         return Ok(Source::Queue(queue));

@@ -22,7 +22,7 @@ enum Template {
     Head(HeadTemplate, usize, usize),
 }
 
-/// What a channel has asked the broker for, beside the steps of its set-up.
+/// Requests without an answer yet, beside the steps of the set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     /// The channel's subscription.
@@ -53,7 +53,7 @@ pub(super) struct Channel {
     next_offset: Option<i64>,
     /// Not the first connection.
     again: bool,
-    /// What its own queue held when it was asked last.
+    /// Messages in its own queue when it was asked last.
     pub(super) holds: Option<u64>,
 }
 
@@ -161,7 +161,7 @@ impl Channel {
         take_one(&mut self.asked.gets)
     }
 
-    /// What a method answers that was requested and had not come.
+    /// The answer in a method that was requested and had not come.
     #[inline]
     pub(super) fn answer_of(&mut self, method: &Method<'_>) -> Option<Answer> {
         match method {
@@ -173,8 +173,7 @@ impl Channel {
         }
     }
 
-    /// Whether the broker closed the channel because what was requested does not exist, which is an
-    /// answer.
+    /// Whether the broker closed the channel because what was requested does not exist, which is an answer.
     pub(super) fn may_miss(&self, closing: &Closing<'_>) -> bool {
         let request = self.request.as_ref();
         request.is_some_and(|request| request.may_miss(closing))
@@ -538,8 +537,8 @@ impl Receiver for ChannelHandle<'_> {
 }
 
 impl ChannelHandle<'_> {
-    /// What of the following messages may be changed: an id, a key or a header for others that are as
-    /// long. There is nothing before the set-up's end.
+    /// Encoded form of the following messages, in which an id, a key or a header may be replaced by one of equal
+    /// length. There is none before the set-up's end.
     #[inline]
     fn encoded(&mut self) -> Option<&mut Encoded> {
         match self.channel.template.as_mut()? {

@@ -43,7 +43,7 @@ const TOPIC_EXCHANGE: &str = "amq.topic";
 /// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
 /// published it, without a queue.
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-/// What a channel is set up for that receives replies, as its failure says it.
+/// Purpose of a channel that receives replies, for its failure.
 const ASK_FOR_REPLIES: &str = "ask for direct replies";
 
 /// How far a connection's channels have got.
@@ -69,7 +69,7 @@ pub(crate) struct AmqpConnection {
     clients: usize,
     /// Channels that this state waits for.
     busy: usize,
-    /// What the broker has answered last, and on which channel.
+    /// The broker's last answer, and its channel.
     answer: Option<(usize, Answer)>,
     /// Renewed tokens that the broker has not acknowledged.
     secrets_sent: u32,
@@ -588,7 +588,7 @@ impl AmqpConnection {
         Ok(())
     }
 
-    /// What the broker has answered last.
+    /// The broker's last answer.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
         self.answer.take().map(|(_, answer)| answer)
     }
@@ -604,7 +604,7 @@ impl AmqpConnection {
         self.channel(at).publish_zeros(queue, messages, size)
     }
 
-    /// What the broker says about itself; empty where it does not.
+    /// A property of the server; empty where it has none.
     pub(crate) fn server_property(&self, name: &str) -> String {
         let properties = self.client.server_properties();
         let text = properties.get(name).and_then(|value| value.as_str());

@@ -40,8 +40,7 @@ pub(crate) fn encode(
     properties.to_bytes().map_err(unfit)
 }
 
-/// The properties of a reply with a trace header. `bytes` are those of the last one, so that they are
-/// encoded once.
+/// The properties of a reply with a trace header. `bytes` are those of the last one, so that they are encoded once.
 pub(super) fn of_reply<'a>(
     bytes: &'a mut Vec<u8>,
     header: &[u8; FULL_LEN],

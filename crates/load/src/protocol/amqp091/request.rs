@@ -1,4 +1,4 @@
-//! What a channel asks the broker for; the broker answers each request with one method.
+//! A channel's requests; the broker answers each with one method.
 
 use wire::amqp091::{
     BasicConsume, BasicQos, ChannelClose, ChannelOpen, Client, Closing, ConfirmSelect,
@@ -20,7 +20,7 @@ pub(crate) struct Request {
     pub(super) question: Question,
 }
 
-/// What is requested. An empty queue is the last one that the broker named.
+/// A request's method. An empty queue is the last one that the broker named.
 #[derive(Clone, Debug)]
 pub(super) enum Question {
     OpenChannel,
@@ -60,7 +60,7 @@ pub(super) enum Question {
     },
 }
 
-/// What the broker has answered.
+/// The broker's answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// To the login.
@@ -73,7 +73,7 @@ pub(crate) enum Answer {
     },
     /// To any other request: it is done.
     Done,
-    /// What a passive declaration requested does not exist; the channel is closed.
+    /// A passive declaration found nothing; the channel is closed.
     Missing,
     Committed,
     /// To the end of a subscription.
@@ -139,7 +139,7 @@ impl Request {
         passive && closing.code == reply::NOT_FOUND
     }
 
-    /// What the broker's method answers it; `None` where it is no answer.
+    /// The answer in the broker's method; `None` where it is none.
     pub(super) fn answer_of(&self, method: &Method<'_>) -> Option<Answer> {
         if let (Question::DeclareQueue { .. }, Method::QueueDeclareOk(ok)) =
             (&self.question, method)

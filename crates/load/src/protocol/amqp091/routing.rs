@@ -61,13 +61,13 @@ impl RoutingAddress for ExchangeKey {
 /// The exchanges and bindings of a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
-    /// What kinds the exchanges are: not every group says it, but one does.
+    /// Types of the exchanges: not every group says it, but one does.
     kinds: HashMap<(usize, String), String>,
     /// An exchange that is published to and whose kind is none of the protocol's own.
     unknown: Option<String>,
     /// Exchanges to which a queue that is consumed from was bound by somebody else.
     bound_by_others: HashSet<(usize, String)>,
-    /// What each queue is bound to.
+    /// Bindings of each queue.
     queues: HashMap<(usize, String), Vec<ExchangeKey>>,
 }
 
@@ -176,7 +176,7 @@ impl Topology {
         }
     }
 
-    /// What is published to the same address reaches the same queues.
+    /// Equal addresses reach equal queues.
     fn address(&self, cluster: usize, destination: &Destination) -> ExchangeKey {
         let (exchange, key) = publishes_to(destination);
         let exchange = (cluster, exchange.to_owned());
@@ -216,7 +216,7 @@ fn bound_by_others<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> HashSe
         .collect()
 }
 
-/// What kind of exchange the destination says that it is published to. Every broker has some of their own.
+/// Type of the exchange that the destination publishes to, as it says. Every broker has some of its own.
 fn kind(destination: &Destination) -> &str {
     let given = destination.amqp091.exchange.as_ref();
     match publishes_to(destination).0 {

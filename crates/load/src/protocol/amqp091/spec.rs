@@ -1,16 +1,16 @@
-//! What a connection and its channels are for.
+//! Purposes of a connection and its channels.
 
 use wire::amqp091::FieldTable;
 
 use crate::protocol::BodyLengths;
 use crate::{Exchange, Guarantee};
 
-/// What one channel is about.
+/// A channel's role, and its declaration.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelSpec {
     pub(crate) role: Role,
-    /// What to declare when the connection is re-established: a broker that has restarted may have
-    /// forgotten it. The first time it was done before, unless it is this connection's alone.
+    /// Declared again when the connection is re-established: a broker that has restarted may have forgotten it. The
+    /// first time it was done before, unless it is this connection's alone.
     pub(crate) declaration: Option<Declaration>,
 }
 
@@ -33,7 +33,6 @@ pub(crate) struct Queue {
     pub(crate) arguments: FieldTable,
 }
 
-/// What a channel is for.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
     Producer(Publishing),
@@ -80,7 +79,6 @@ pub(crate) enum Begin {
     Polling,
 }
 
-/// What a consumer reads from.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     Queue(String),

@@ -1,4 +1,4 @@
-//! What AMQP 0.9.1 cannot do of what a plan asks for.
+//! Checks a plan for what AMQP 0.9.1 cannot do.
 
 use super::encode;
 use super::routing::publishes_to;

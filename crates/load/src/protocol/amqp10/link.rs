@@ -17,7 +17,6 @@ pub(super) const HANDLE: u32 = 0;
 /// Messages that may be on their way to a consumer which settles none, or without limit.
 const UNLIMITED: u32 = 2_000;
 
-/// What one link is about.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkSpec {
     Producer(Box<Sending>),
@@ -90,8 +89,8 @@ pub(super) struct Link {
     frames: u32,
     /// Messages sent.
     sent: u64,
-    /// What its first delivery that may be settled would have for a number on the wire if none before it had been
-    /// aborted, how many there were, and up to which all are settled.
+    /// Delivery id on the wire that its first delivery to be settled would have if none before it had been aborted, how
+    /// many there were, and up to which all are settled.
     first: u32,
     received: u64,
     settled: u64,
@@ -143,7 +142,7 @@ impl Link {
         matches!(self.spec, LinkSpec::Producer(_))
     }
 
-    /// What attaching it is for, as in "cannot ...".
+    /// Purpose of attaching it, as in "cannot ...".
     pub(super) fn action(&self) -> String {
         match &self.spec {
             LinkSpec::Producer(it) => format!("send to {}", it.address),

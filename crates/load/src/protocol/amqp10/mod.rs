@@ -462,7 +462,7 @@ fn refuse_oversized(
     }
 }
 
-/// What a delivery is to the engine; `None` where it is not the link's next.
+/// The engine's form of a delivery; `None` where it is not the link's next.
 #[inline]
 fn delivered<'a>(
     link: &mut Link,

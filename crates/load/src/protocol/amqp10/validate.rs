@@ -1,4 +1,4 @@
-//! What is not done over AMQP 1.0 of what a plan asks for.
+//! Checks a plan for what AMQP 1.0 cannot do here.
 
 use crate::{Destination, DestinationKind, Error, Group, Guarantee, QueueType};
 

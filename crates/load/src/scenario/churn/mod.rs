@@ -67,13 +67,11 @@ pub struct ChurnPlan {
     pub warmup: Nanos,
     /// How long new cycles begin after that; zero: until a scenario beside it ends.
     pub measure: Nanos,
-    /// Messages that each cycle sends, transient and unconfirmed. Without a queue of their own they
-    /// reach none.
+    /// Messages that each cycle sends, transient and unconfirmed. Without a queue of their own they reach none.
     pub messages: u32,
     /// Bytes of each message.
     pub message_size: usize,
-    /// Maximum cycles in flight. For channels and queues as many connections are
-    /// kept.
+    /// Maximum cycles in flight. For channels and queues as many connections are kept.
     pub most_open: usize,
     /// Addresses of this machine to connect from, in turn.
     pub source_addresses: Vec<IpAddr>,

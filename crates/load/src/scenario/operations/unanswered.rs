@@ -62,7 +62,7 @@ impl Unanswered {
         waiting.map(|(_, count)| count).sum::<u64>() + self.given_up
     }
 
-    /// What was asked before hung already when the last answer came.
+    /// Requests that were sent before hung already when the last answer came.
     fn recent(&self) -> Time {
         Time(self.heard.0.saturating_sub(SHORTEST.0))
     }
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// What was asked, until when, and whether it had an answer then; in the order of these ends.
+    /// When something was asked, until when, and whether it had an answer then; in the order of these ends.
     type Waits = Vec<(Time, Time, bool)>;
     /// From when until when, and how many it delayed, each.
     type Spans = Vec<(Time, Time, u64)>;

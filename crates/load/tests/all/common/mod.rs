@@ -44,7 +44,7 @@ impl Authority {
         self.issue_long(names, 0)
     }
 
-    /// The same, with a remark that makes it this many bytes longer.
+    /// Adds a remark that makes it this many bytes longer.
     pub(crate) fn issue_long(&self, names: &[&str], bytes: usize) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let mut params = CertificateParams::new(names.clone()).expect("parameters");
@@ -94,7 +94,7 @@ impl Authority {
         }
     }
 
-    /// What a client needs that trusts this authority.
+    /// Settings of a client that trusts this authority.
     pub(crate) fn trusted(&self) -> ClientTls {
         ClientTls {
             ca: Some(self.file("ca")),
@@ -136,7 +136,7 @@ pub(crate) fn churned(
     Ok((Tally(tally), outcome))
 }
 
-/// What became of cycles, by the keys of the metrics.
+/// Tally of cycles, by the keys of the metrics.
 #[derive(Debug)]
 pub(crate) struct Tally(pub(crate) load::OperationTally);
 

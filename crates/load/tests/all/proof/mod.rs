@@ -152,7 +152,7 @@ fn play(scene: &Scene) -> Result<Play, load::Error> {
     })
 }
 
-/// What of a scene's counts cannot be.
+/// A count of the scene that cannot be.
 fn contradiction(scene: &Scene, play: &Play) -> Option<&'static str> {
     let (outcome, left) = (&play.outcome, play.left);
     let Some(ledger) = outcome.ledger else {

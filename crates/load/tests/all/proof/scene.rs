@@ -9,7 +9,7 @@ use testkit::Random;
 
 use crate::world::Pace;
 
-/// What happens to the load, for so many milliseconds.
+/// A disturbance of the load, with milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Blow {
     /// Cuts all connections; the broker notices after this many milliseconds.
@@ -30,7 +30,7 @@ pub(crate) enum Blow {
     StopCoordinator(u64),
 }
 
-/// What messages go to.
+/// Kind of the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Queues that outlive their consumers.
@@ -159,7 +159,7 @@ impl Scene {
         }
     }
 
-    /// The same of another kind, with idle connections beside it.
+    /// With another kind, and idle connections beside it.
     pub(crate) fn with(mut self, kind: Kind, idle: usize) -> Self {
         (self.kind, self.idle) = (kind, idle);
         if idle > 0 {

@@ -1,4 +1,4 @@
-//! What clients connect to: an embedded broker, or a scripted peer.
+//! Servers for clients: an embedded broker, or a scripted peer.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 /// One connection at an embedded broker.
 struct Accepted {
     id: ConnectionId,
-    /// What has come and could not be used yet.
+    /// Bytes received and not used yet.
     input: Vec<u8>,
     has_ended: bool,
 }

@@ -9,9 +9,9 @@ use measure::{Nanos, Time};
 /// How a direction of a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// What was sent before still comes.
+    /// Bytes sent before still arrive.
     Orderly,
-    /// What was not read is lost.
+    /// Bytes not read are lost.
     Reset,
 }
 
@@ -122,13 +122,13 @@ pub(super) struct Link {
     is_refused: bool,
     pub(super) to_host: Pipe,
     pub(super) to_client: Pipe,
-    /// What the client's poll has told already.
+    /// States that the client's poll has told already.
     has_told_connected: bool,
     told_bytes_until: Time,
     has_told_end: bool,
     wants_room: bool,
     has_room: bool,
-    /// What the host has for the client found no room.
+    /// Bytes of the host for the client found no room.
     pub(super) host_wants_room: bool,
     /// The client has no more use for it.
     pub(super) is_hung_up: bool,
@@ -196,7 +196,7 @@ impl Link {
         new.unwrap_or(never).min(end.map_or(never, |(at, _)| at))
     }
 
-    /// What the client's poll tells of it now.
+    /// News of it for the client's poll now.
     pub(super) fn tell(&mut self, now: Time) -> Option<(usize, Readiness)> {
         if self.tells_at() > now {
             return None;

@@ -42,9 +42,9 @@ const MOST_STEPS: u64 = 3_000_000;
 /// How fast things are; each is drawn anew for every step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// What a step of an event loop takes, in nanoseconds.
+    /// Duration of an event loop's step, in nanoseconds.
     pub(crate) loop_ns: (u64, u64),
-    /// What a step of a broker takes.
+    /// Duration of a broker's step.
     pub(crate) host_ns: (u64, u64),
     /// How long bytes travel.
     pub(crate) travel_ns: (u64, u64),
@@ -95,7 +95,7 @@ struct PollSlot {
     events: Events,
 }
 
-/// What happens in a world besides its time.
+/// State of a world besides its time.
 struct State {
     random: Random,
     pace: Pace,
@@ -103,7 +103,7 @@ struct State {
     polls: Vec<PollSlot>,
     links: Vec<Link>,
     hosts: Vec<Host>,
-    /// What a scene does, when.
+    /// Actions of a scene, with their times.
     actions: Vec<(Time, Action)>,
     /// The loop that tells what it waits for.
     begins_wait: Option<usize>,
@@ -527,7 +527,7 @@ impl State {
     }
 }
 
-/// What a world runs has ended, or will when the world goes on.
+/// A task of the world that has ended, or will when the world goes on.
 pub(crate) struct WorldTask {
     world: World,
     is_over: Arc<AtomicBool>,

@@ -9,7 +9,7 @@ use wire::amqp091::{
     ServerConfig, ServerEvent, TxCommitOk, TxSelectOk,
 };
 
-/// What a client wants, as far as tests care.
+/// A client's request, as far as tests care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// A method that waits for its answer.
@@ -140,7 +140,7 @@ impl Peer {
     }
 }
 
-/// What a peer does on one connection.
+/// A peer's behaviour on one connection.
 pub(crate) trait Serve: Send {
     /// Hears what the client wants, and tells after how long it is to be called again where nothing comes;
     /// `None` ends the connection.

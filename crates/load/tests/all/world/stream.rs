@@ -13,7 +13,7 @@ use super::World;
 use super::host::host_of;
 use super::link::Link;
 
-/// What a poll has to tell.
+/// Events that a poll has not told yet.
 pub(super) type Events = Arc<Mutex<Vec<(usize, Readiness)>>>;
 
 /// The connections of one event loop.

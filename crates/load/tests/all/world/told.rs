@@ -1,11 +1,11 @@
-//! What a load in a world tells.
+//! Reports of a load in a world.
 
 use load::{Control, Error, Outcome, Plan, RunEvent, Silence, Sink};
 use measure::{Interval, Phase, Time};
 
 use super::World;
 
-/// What a load has told, all of it.
+/// All reports of a load.
 #[derive(Default)]
 pub(crate) struct Told {
     /// All that does not belong to the warm-up.
@@ -66,7 +66,7 @@ impl World {
         self.run_until(plan, &Control::new(), begun)
     }
 
-    /// The same, until somebody stops it.
+    /// Runs a load until somebody stops it.
     pub(crate) fn run_until(
         &self,
         plan: &Plan,

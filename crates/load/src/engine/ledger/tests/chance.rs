@@ -180,7 +180,7 @@ impl Story {
         }
     }
 
-    /// What the ledger should say, from the definitions.
+    /// The ledger's figures by definition.
     fn expected(&self) -> LedgerSummary {
         let mut sum = LedgerSummary {
             corrupt: self.corrupt,
