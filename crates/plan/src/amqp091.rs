@@ -1,4 +1,4 @@
-//! What is AMQP 0.9.1's own in a plan.
+//! Parts of a plan that only AMQP 0.9.1 has.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -98,8 +98,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the exchange has to be declared; those that every broker has (`amq.*` and the default
-    /// one) never are.
+    /// Whether the exchange has to be declared; those that every broker has (`amq.*` and the default one) never are.
     #[must_use]
     pub fn is_declared(&self) -> bool {
         !self.name.is_empty() && !self.name.starts_with("amq.")
@@ -115,8 +114,7 @@ pub enum QueueType {
     Classic,
     /// Replicated by Raft; always durable.
     Quorum,
-    /// A log that is read without being emptied; always durable; consumers need a prefetch limit
-    /// and acknowledgements.
+    /// A log that is read without being emptied; always durable; consumers need a prefetch limit and acknowledgements.
     Stream,
 }
 

@@ -21,7 +21,7 @@ pub struct Consumers {
     pub prefetch: u16,
     /// When consumers acknowledge.
     pub ack: Ack,
-    /// What consumers do instead of acknowledging.
+    /// How consumers refuse instead of acknowledging.
     pub refuse: Option<Refusal>,
     /// Deliveries acknowledged per transaction; 0 = none. What is left when deliveries pause is committed at once.
     pub commit_every: u32,
@@ -37,13 +37,12 @@ pub struct Consumers {
     pub message_count: Option<u64>,
     /// How consumers of topics subscribe; absent: each has a queue of its own, which goes with its connection.
     pub subscription: Option<Subscription>,
-    /// What is AMQP 0.9.1's own.
+    /// Settings that only AMQP 0.9.1 has.
     pub amqp091: AmqpConsumers,
 }
 
 impl Default for Consumers {
-    /// One consumer per destination, prefetch 200, every delivery acknowledged, streams from the
-    /// next message on.
+    /// One consumer per destination, prefetch 200, every delivery acknowledged, streams from the next message on.
     fn default() -> Self {
         Self {
             per_destination: 1,

@@ -18,7 +18,7 @@ pub struct Destination {
     /// Whether the queue belongs to the connection of its consumers, who declare it: nobody else may
     /// use it, and it goes with the connection.
     pub exclusive: bool,
-    /// What AMQP 0.9.1 brokers make of it.
+    /// Exchange, bindings and arguments for AMQP 0.9.1 brokers.
     pub amqp091: AmqpDestination,
 }
 
@@ -104,8 +104,7 @@ impl fmt::Display for Destination {
 /// How a destination distributes messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DestinationKind {
-    /// A queue, addressed over the default exchange: each message goes to one of its consumers
-    /// (a stream's go to each).
+    /// A queue, addressed over the default exchange: each message goes to one of its consumers (a stream's go to each).
     Queue,
     /// A routing key of the exchange `amq.topic`, or of another. Each consumer binds its own
     /// exclusive, auto-delete queue to it, so each message goes to every consumer, and to nobody

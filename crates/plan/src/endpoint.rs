@@ -34,13 +34,13 @@ pub struct Endpoint {
     pub auth: Auth,
     /// Used as the password, where there is one.
     pub token: Option<Token>,
-    /// What is requested of the connection.
+    /// Settings of the connection.
     pub connection: ConnectionSettings,
     /// Looks up the host's addresses.
     pub resolver: Resolver,
 }
 
-/// What is requested of a connection.
+/// Settings of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionSettings {
     /// Heartbeat interval in seconds; 0 takes the broker's.
@@ -133,7 +133,7 @@ impl Endpoint {
         Ok(Some(Arc::new(connector)))
     }
 
-    /// What to log in with now.
+    /// The current password.
     #[must_use]
     pub fn password(&self) -> String {
         match &self.token {
@@ -181,13 +181,13 @@ impl FromStr for Endpoint {
 struct Parts<'a> {
     /// The scheme is `amqps`.
     secured: bool,
-    /// What stands before the last `@`.
+    /// The part before the last `@`.
     login: Option<&'a str>,
     /// Host and port.
     address: &'a str,
     /// The virtual host, without the slash before it.
     path: &'a str,
-    /// What follows the address and the virtual host after a `?`.
+    /// The part after the `?`.
     query: Option<&'a str>,
 }
 

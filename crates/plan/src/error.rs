@@ -16,16 +16,16 @@ pub enum Error {
         endpoint: String,
         /// The system's or resolver's words.
         detail: String,
-        /// What would do.
+        /// Remedy.
         help: String,
     },
     /// The connection could not be secured.
     Tls {
         /// Where to.
         endpoint: String,
-        /// What is wrong with which side's certificate, or with the port.
+        /// The fault, and which side's certificate has it, or the port.
         detail: String,
-        /// What would do.
+        /// Remedy.
         help: String,
     },
     /// The broker did not accept the user or the virtual host.
@@ -34,7 +34,7 @@ pub enum Error {
         endpoint: String,
         /// The broker's words and code.
         detail: String,
-        /// What would do.
+        /// Remedy.
         help: String,
     },
     /// The broker refused a step of setting up.
@@ -45,14 +45,14 @@ pub enum Error {
         action: String,
         /// The broker's words and code.
         detail: String,
-        /// What would do.
+        /// Remedy.
         help: String,
     },
     /// An answer did not come in time.
     TimedOut {
         /// The broker's address, without a password.
         endpoint: String,
-        /// What was awaited, for how long, and what came instead.
+        /// The answer awaited, the time-out, and what came instead.
         detail: String,
     },
     /// A connection that worked has ended before its time.
@@ -66,11 +66,11 @@ pub enum Error {
     Detached {
         /// The broker's address, without a password.
         endpoint: String,
-        /// What it was for: `send to /queues/x`.
+        /// The attempt: `send to /queues/x`.
         action: String,
         /// The broker's condition and words.
         detail: String,
-        /// What would do.
+        /// Remedy.
         help: String,
     },
     /// The other side does not speak the protocol, or not correctly.
@@ -86,7 +86,7 @@ pub enum Error {
     Program(Problem),
     /// This machine did not give what the engine needs.
     Machine {
-        /// What was attempted.
+        /// The attempt.
         action: String,
         /// The system's words.
         detail: String,
@@ -99,7 +99,7 @@ impl Error {
         Self::Invalid(Problem::new(cause, "", help))
     }
 
-    /// The same with what was observed, which the cause quotes.
+    /// Adds the observed value, which the cause quotes.
     #[must_use]
     pub fn observed(self, value: impl fmt::Display) -> Self {
         match self {
@@ -108,7 +108,7 @@ impl Error {
         }
     }
 
-    /// The same about the value of a key of the plan.
+    /// Names the key of the plan whose value is wrong.
     #[must_use]
     pub fn about(self, key: &str) -> Self {
         match self {
@@ -117,7 +117,7 @@ impl Error {
         }
     }
 
-    /// The same, where what it is about belongs to the group of this position.
+    /// Names the group, by its position.
     #[must_use]
     pub fn in_group(self, position: usize) -> Self {
         match self {

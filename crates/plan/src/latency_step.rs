@@ -14,7 +14,7 @@ pub struct LatencyStep {
 }
 
 impl LatencyStep {
-    /// The same work on every delivery.
+    /// Constant service time.
     #[must_use]
     pub const fn constant(latency: Nanos) -> Self {
         Self {

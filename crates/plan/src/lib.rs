@@ -1,5 +1,5 @@
-//! What a load is to do: the resolved description of one, without a default that is not stated here. Who sends what
-//! to where and when, what is in a message, and what of it makes no sense. Nothing here connects or waits.
+//! The resolved description of a load, without a default that is not stated here: who sends to where and when, what is
+//! in a message, and what of it makes no sense. Nothing here connects or waits.
 
 mod amqp091;
 mod consumers;
@@ -65,7 +65,7 @@ pub enum Protocol {
 pub struct Plan {
     /// Kinds of clients; each group has its own destinations, rate and endpoint.
     pub groups: Vec<Group>,
-    /// What its messages travel by.
+    /// Protocol of its messages.
     pub protocol: Protocol,
     /// Event loops, one thread each; clients are assigned round-robin.
     pub threads: usize,
@@ -81,7 +81,7 @@ pub struct Plan {
     /// Whether consumers of a plan without producers measure how old messages are. Messages that stood on a disk for
     /// days have an age that says nothing, and a clock that may have begun anew since.
     pub measures_age: bool,
-    /// What ends the load, beside the phases' lengths and message counts.
+    /// Ends the load, beside the phases' lengths and message counts.
     pub stop: Option<StopCondition>,
     /// The longest that any single step beside the load may take (name look-up, connecting, each
     /// answer of the broker, closing), and that the set-up of one of the load's connections may take
@@ -107,14 +107,14 @@ impl Default for Plan {
     }
 }
 
-/// What ends a load by itself, once producers with a message count have sent all.
+/// Condition that ends a load by itself, once producers with a message count have sent all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopCondition {
     /// Nothing was received for a second.
     Idle,
-    /// The same, and every queue that the plan names is empty. They are asked twice a second, on a
-    /// connection of its own; exclusive ones cannot be asked.
+    /// Nothing was received for a second, and every queue that the plan names is empty. They are asked twice a second,
+    /// on a connection of its own; exclusive ones cannot be asked.
     Empty,
 }
 
@@ -123,8 +123,7 @@ pub enum StopCondition {
 pub struct Phases {
     /// Load that counts towards totals, not towards aggregates.
     pub warmup: Nanos,
-    /// The measured phase; `None` lasts until the message counts are reached or somebody
-    /// stops the run.
+    /// The measured phase; `None` lasts until the message counts are reached or somebody stops the run.
     pub measure: Option<Nanos>,
     /// The longest wait for confirms and deliveries after the last message was sent.
     pub drain: Nanos,
@@ -184,7 +183,7 @@ pub struct Group {
     pub producers: Producers,
     /// The receiving side; `per_destination: 0` for none.
     pub consumers: Consumers,
-    /// What happens to the queues before and after.
+    /// Handling of the queues before and after.
     pub queues: QueueHandling,
     /// Addresses of this machine that connections come from, in turn; empty for whichever the
     /// system takes. Each has some 28,000 ports.
@@ -193,8 +192,7 @@ pub struct Group {
     pub reconnect: Option<ReconnectPolicy>,
 }
 
-/// How connections are assigned to the nodes of a cluster. One that is lost reconnects to the
-/// next node.
+/// How connections are assigned to the nodes of a cluster. One that is lost reconnects to the next node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocation {
@@ -315,7 +313,7 @@ impl Group {
     }
 }
 
-/// What happens to queues before and after the load. Topics have no queue of their own.
+/// Handling of queues before and after the load. Topics have no queue of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueHandling {
     /// Whether queues and exchanges are declared before the load.
@@ -326,8 +324,7 @@ pub struct QueueHandling {
     pub delete: bool,
 }
 
-/// Whether queues and exchanges are declared before the load; written as `true`, `false` or
-/// `"if-missing"`.
+/// Whether queues and exchanges are declared before the load; written as `true`, `false` or `"if-missing"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Declare {
     /// All of them: those that exist must have the same properties.
@@ -379,8 +376,7 @@ impl Plan {
         self.senders().map(of_group).min().unwrap_or(FULL_LEN)
     }
 
-    /// What is requested over all groups; `None` as soon as one group has no schedule or nobody
-    /// sends.
+    /// Requested rate over all groups; `None` as soon as one group has no schedule or nobody sends.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a schedule that cannot be kept.

@@ -32,7 +32,7 @@ const CHECKED_LEN: usize = 16;
 pub const FULL_LEN: usize = 32;
 /// The message header that holds the header of a body which must stay as it is.
 pub const TRACE_HEADER: &str = "x-bellows";
-/// What follows the header.
+/// Byte that fills the body behind the header.
 pub const FILLER: u8 = 0;
 
 /// The compact form's clock wraps at this many nanoseconds.
@@ -40,7 +40,7 @@ const COMPACT_CLOCK: u64 = 1 << 48;
 /// The largest number of 48 bits.
 const MOST_48: u64 = (1 << 48) - 1;
 
-/// What a producer writes into a message.
+/// A message's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// [`crate::Plan::run_id`]; `None` in the compact form.
@@ -72,7 +72,7 @@ pub fn write(body: &mut [u8], run: u32, producer: u32, sequence: u64, intended: 
     write_front(body, len, run, producer, sequence, intended, sent);
 }
 
-/// The same for the front of a body of `len` bytes: a large one is cut into frames.
+/// Writes the front of a body of `len` bytes: a large one is cut into frames.
 #[inline]
 pub fn write_front(
     body: &mut [u8],
@@ -280,7 +280,7 @@ const KEYS: [u64; 3] = [
     0xA409_3822_299F_31D1,
 ];
 
-/// What a run's compact headers are masked with: the producer and the sequence number.
+/// Masks of a run's compact headers: for the producer and the sequence number.
 #[inline]
 const fn masks(run: u32) -> (u16, u32) {
     let mixed = fold(run as u64 ^ KEYS[1], KEYS[2]);

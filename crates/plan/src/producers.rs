@@ -18,8 +18,7 @@ pub struct Producers {
     /// Producers of the whole group in place of a number for each destination; they are assigned
     /// to the destinations in turn.
     pub total: Option<usize>,
-    /// Connections that the group's producers share, a channel each; `None` gives everyone a
-    /// connection.
+    /// Connections that the group's producers share, a channel each; `None` gives everyone a connection.
     pub connections: Option<usize>,
     /// When they send.
     pub arrivals: ArrivalProcess,
@@ -27,8 +26,7 @@ pub struct Producers {
     pub start_delay: Option<StartDelay>,
     /// Unacknowledged messages allowed per producer; 0 is unlimited.
     pub max_pending: u32,
-    /// Body lengths in bytes, at least 12. A trace that has sizes needs them fixed, and outdoes
-    /// them.
+    /// Body lengths in bytes, at least 12. A trace that has sizes needs them fixed, and outdoes them.
     pub sizes: Sizes,
     /// Delivery mode 2.
     pub persistent: bool,
@@ -40,17 +38,17 @@ pub struct Producers {
     pub timestamps: bool,
     /// Every message gets another random routing key.
     pub random_keys: Option<RandomKeys>,
-    /// What tells that a message has arrived.
+    /// Proof that a message has arrived.
     pub guarantee: Guarantee,
     /// A message that has no answer for longer ends the run as failed.
     pub confirm_timeout: Option<Nanos>,
     /// Messages of the whole group, warm-up included; `None` for no limit.
     pub message_count: Option<u64>,
-    /// What is AMQP 0.9.1's own.
+    /// Settings that only AMQP 0.9.1 has.
     pub amqp091: AmqpProducers,
 }
 
-/// What tells a producer that a message has arrived.
+/// A producer's proof that a message has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guarantee {
     /// Nothing: no message is ever counted as completed, and `max_pending` has no effect.
@@ -90,8 +88,7 @@ impl Default for Producers {
     }
 }
 
-/// Producers begin later than the load, each at a moment of its own; its whole schedule is later by
-/// as much.
+/// Producers begin later than the load, each at a moment of its own; its whole schedule is later by as much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartDelay {
     /// The shortest.

@@ -1,4 +1,4 @@
-//! What messages carry beside their body.
+//! Properties of messages, beside their body.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ pub struct MessageProperties {
     /// A priority from 0 on; queues need `x-max-priority` to heed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// What the message belongs to.
+    /// Correlation id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// Where answers go.

@@ -1,4 +1,4 @@
-//! What a plan asks for over time, to be set against what was achieved.
+//! Requested rates over time, to be compared with achieved ones.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use measure::Nanos;
 use crate::schedule::Pacer;
 use crate::{ArrivalSchedule, Error};
 
-/// What all groups together are asked to send, over time.
+/// Requested messages of all groups together, over time.
 #[derive(Clone, Debug, Default)]
 pub struct Requested {
     groups: Vec<Asked>,
 }
 
-/// What is requested of one group.
+/// Schedule of one group.
 #[derive(Clone, Debug)]
 struct Asked {
     pacer: Arc<Pacer>,

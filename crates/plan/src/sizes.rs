@@ -158,7 +158,7 @@ pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(),
     Ok(())
 }
 
-/// What one producer sends, message by message.
+/// One producer's bodies, message by message.
 #[derive(Clone, Debug)]
 pub struct Contents {
     choice: Choice,
@@ -219,7 +219,7 @@ pub struct Stock {
 
 #[derive(Clone, Debug)]
 enum Stocked {
-    /// The same for every producer.
+    /// One choice for all producers.
     Shared(Choice),
     Random(Distribution, u64),
     /// The flag: every producer sends all of it.
@@ -255,8 +255,7 @@ impl Stock {
         })
     }
 
-    /// What producer `position` of the group's `producers` sends; `id` is its number over all
-    /// groups.
+    /// Bodies of producer `position` of the group's `producers`; `id` is its number over all groups.
     #[must_use]
     pub fn contents(&self, id: u32, position: u64, producers: u64) -> Contents {
         let choice = match &self.choice {

@@ -12,8 +12,8 @@ use crate::Error;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Subscription {
-    /// What the queues' names begin with: `NAME.TOPIC.0`, `NAME.TOPIC.1`, …; an experiment takes a name
-    /// of its own for each run where this is empty.
+    /// Prefix of the queues' names: `NAME.TOPIC.0`, `NAME.TOPIC.1`, …; if empty, an experiment takes a name of its own
+    /// for each run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The queues survive a restart of the broker; otherwise they go with their last consumer.
@@ -37,19 +37,19 @@ impl Subscription {
     }
 }
 
-/// What a consumer has to get of what is sent to its queue.
+/// Messages of its queue that a consumer must receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owed {
     /// Everything that is sent.
     All,
-    /// What is sent once its subscription is answered, and whatever follows the first message that comes.
+    /// Messages sent once its subscription is answered, and all after the first that comes.
     SinceSubscribed,
-    /// What follows the first message that comes: an offset may be that of one which is yet to be sent.
+    /// Messages after the first that comes: an offset may be that of one which is yet to be sent.
     SinceFirst,
 }
 
 impl Group {
-    /// What its consumers of a destination have to get, where they subscribe while the load goes on, or before.
+    /// Messages that its consumers of a destination must receive; `later` if they subscribe during the load.
     #[must_use]
     pub fn owed(&self, destination: &Destination, later: bool) -> Owed {
         let wanted = &self.consumers.amqp091;

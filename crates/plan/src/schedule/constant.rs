@@ -32,8 +32,7 @@ impl Constant {
         }
     }
 
-    /// When this many messages are due: whole nanoseconds, and the remainder in parts of
-    /// `self.messages`.
+    /// When this many messages are due: whole nanoseconds, and the remainder in parts of `self.messages`.
     fn split(self, messages: u64) -> (u64, u128) {
         let nanos = u128::from(messages) * self.nanos;
         let whole = u64::try_from(nanos / self.messages).unwrap_or(u64::MAX);

@@ -43,7 +43,7 @@ enum Steps {
 /// Random arrivals of a group that are passed over one by one.
 const MOST_DRAWN: u64 = 1 << 20;
 
-/// What never comes.
+/// Due time that never comes.
 const NEVER: Time = Time(u64::MAX);
 
 impl DueTimes {
@@ -162,8 +162,8 @@ impl DueTimes {
         }
     }
 
-    /// The same for random arrivals. Nobody sees the gaps of messages that are never sent: where those are very
-    /// many, the last ones have the mean gap.
+    /// Passes random arrivals. Nobody sees the gaps of messages that are never sent: where those are very many, the
+    /// last ones have the mean gap.
     fn pass_random(&mut self, end: Time, most: u64) -> u64 {
         let mut count = 0;
         while count < most && self.due < end {

@@ -24,7 +24,7 @@ struct Segment {
     area: u128,
 }
 
-/// What follows the last segment.
+/// Behaviour after the last segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// The first one again.
@@ -42,8 +42,7 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// Segments as (rate at the start, rate at the end, nanoseconds). A course that repeats must
-    /// send something.
+    /// Segments as (rate at the start, rate at the end, nanoseconds). A course that repeats must send something.
     pub(super) fn new(parts: &[(u64, u64, u64)], after: After) -> Self {
         let mut course = Self {
             segments: Vec::with_capacity(parts.len()),
@@ -67,8 +66,7 @@ impl Linear {
         course
     }
 
-    /// When the count passes `units`: the last instant at which it is not above. `None` where it
-    /// never does.
+    /// When the count passes `units`: the last instant at which it is not above. `None` where it never does.
     pub(super) fn instant(&self, units: u128) -> Option<u64> {
         match self.after {
             After::Repeat => {

@@ -44,7 +44,7 @@ use crate::Error;
 
 /// The slowest and the fastest rate whose exact arithmetic stays within 128 bits.
 const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
-/// The same of a shape's parts, in messages per second.
+/// Highest rate of a shape's parts, in messages per second.
 const FASTEST: u64 = 1_000_000_000;
 /// Steps of one rate profile.
 const MOST_STEPS: usize = 10_000;
@@ -99,7 +99,7 @@ pub struct ArrivalSchedule {
 /// with at most nine decimal places (a constant rate may have more).
 #[derive(Clone, Debug, PartialEq)]
 pub enum RateProfile {
-    /// The same all the time.
+    /// One rate all the time.
     Constant(Rate),
     /// One after the other.
     Steps {
@@ -119,7 +119,7 @@ pub enum RateProfile {
     },
     /// The times of a recording.
     Trace {
-        /// What was recorded.
+        /// Recorded times.
         trace: Arc<Trace>,
         /// Start over after this long (at least the trace's own length); otherwise it plays once.
         every: Option<Nanos>,
@@ -152,7 +152,7 @@ pub enum Spacing {
 }
 
 impl Step {
-    /// The same rate for this long.
+    /// One rate for this long.
     #[must_use]
     pub const fn level(rate: f64, length: Nanos) -> Self {
         Self {

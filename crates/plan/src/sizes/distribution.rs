@@ -8,7 +8,7 @@ use crate::random::Random;
 
 use super::MOST_VALUES;
 
-/// What random sizes are drawn from. What falls outside the bounds is moved onto them.
+/// Distribution of random sizes; values outside the bounds are moved onto them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
     /// Every size from the first to the last equally often.
