@@ -6,7 +6,7 @@ use wire::amqp091::{Table, Value};
 use crate::exchange::same_value;
 use crate::refusal::Refusal;
 
-/// What `x-queue-type` may be.
+/// Values of `x-queue-type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QueueType {
     #[default]
@@ -23,7 +23,7 @@ pub(crate) enum Overflow {
     RejectPublish,
 }
 
-/// What a queue's arguments ask for.
+/// Arguments of a queue's declaration, parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arguments {
     pub(crate) queue_type: QueueType,
@@ -131,7 +131,7 @@ impl Arguments {
 /// The longest time to live, ten years in milliseconds, as RabbitMQ has it.
 pub(crate) const LONGEST_TTL_MS: u64 = 315_360_000_000;
 
-/// What is said of arguments that streams do not have.
+/// RabbitMQ's words for arguments that streams do not have.
 const NOT_OF_STREAMS: &str = "not supported by streams";
 
 /// Checks where dead letters go; the argument that cannot be, and why.
@@ -185,7 +185,7 @@ fn described(value: Option<Value<'_>>) -> String {
     )
 }
 
-/// What RabbitMQ says of a value that should be an integer.
+/// RabbitMQ's words for a value that should be an integer.
 pub(crate) fn not_an_integer(value: Value<'_>) -> String {
     format!("\"expected integer, got {}\"", type_name(value))
 }

@@ -73,8 +73,8 @@ impl Broker {
         })
     }
 
-    /// What the faults of [`Config::faults`] have done so far; it goes on telling while the broker
-    /// runs and afterwards.
+    /// Counts of the faults of [`Config::faults`]; it is up to date while the broker runs, and stays readable
+    /// afterwards.
     #[must_use]
     pub fn fault_log(&self) -> FaultLog {
         self.faults.clone()

@@ -34,7 +34,7 @@ impl Channel {
     }
 }
 
-/// What happens to publishes and acknowledgements.
+/// How publishes and acknowledgements are answered.
 #[derive(Debug, Default)]
 pub(crate) enum Mode {
     #[default]
@@ -127,7 +127,7 @@ impl Confirms {
     }
 }
 
-/// What a commit will do.
+/// Publishes and acknowledgements until the commit.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) messages: Log,
@@ -145,7 +145,6 @@ pub(crate) struct Settlement {
     pub(crate) kind: SettlementKind,
 }
 
-/// What becomes of deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SettlementKind {
     /// They were dealt with.

@@ -1,4 +1,4 @@
-//! What a broker is told before it starts.
+//! Settings of a broker, fixed before it starts.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,9 +32,9 @@ pub struct Config {
     pub unsent_limit_bytes: usize,
     /// The largest message accepted, in bytes of its body; a larger one closes its channel.
     pub max_message_bytes: u64,
-    /// What the broker does to its clients on purpose; see [`crate::FaultLog`] for what it did.
+    /// Faults to inject into clients' connections and messages; [`crate::FaultLog`] counts them.
     pub faults: Vec<Fault>,
-    /// What their times count from.
+    /// Origin of their times.
     pub fault_origin: Origin,
 }
 

@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// What waits now ends with a whole frame: the cut falls into what follows.
+    /// Output that waits now ends with a whole frame: the cut falls into the next one.
     fn cut_by_fault(&mut self, after: Option<usize>, rule: usize, vhost: &mut VirtualHost) {
         let Some(faults) = &mut vhost.faults else {
             return;

@@ -1,4 +1,4 @@
-//! What becomes of messages that queues give up.
+//! Messages that queues dead-letter.
 
 use measure::Nanos;
 use wire::amqp091::{
@@ -28,7 +28,7 @@ fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]
     );
 }
 
-/// What `basic.get` brings of a queue, until it is empty.
+/// All messages of a queue, by `basic.get`.
 fn all_of(w: &mut World, c: usize, queue: &str) -> Vec<String> {
     let get = BasicGet {
         queue,

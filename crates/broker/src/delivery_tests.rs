@@ -1,4 +1,4 @@
-//! What consumers see of the broker, through `wire`'s client, in virtual time.
+//! Deliveries, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
     BasicConsume, BasicGet, BasicNack, BasicReject, ChannelClose, FieldTable, QueueDeclare,

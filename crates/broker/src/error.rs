@@ -13,16 +13,16 @@ pub enum Error {
     Listen {
         /// The address that was requested.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The certificates are not as TLS needs them.
     Tls(Problem),
     /// The system refused something the event loop cannot do without.
     EventLoop {
-        /// What was attempted.
+        /// The failed step.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The broker's thread ended by a panic: a defect of this program.

@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// What a client has seen since the last time.
+    /// Events of a client since the last call.
     pub(crate) fn seen(&mut self, client: usize) -> Vec<Seen> {
         self.pump();
         self.ends[client].seen.drain(..).collect()

@@ -26,7 +26,7 @@ pub struct InMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub(crate) Key);
 
-/// What its owner does with a connection.
+/// State of a connection, as its owner must act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// Hands over what the client sends.
@@ -50,7 +50,7 @@ impl InMemory {
         }
     }
 
-    /// What its faults have done so far.
+    /// Counts of injected faults so far.
     #[must_use]
     pub fn fault_log(&self) -> FaultLog {
         self.log.clone()
@@ -115,7 +115,7 @@ impl InMemory {
         while self.node.next_touched().is_some() || self.node.next_resumed().is_some() {}
     }
 
-    /// What is to be written to a connection.
+    /// Bytes to be written to a connection.
     #[must_use]
     pub fn output(&self, connection: ConnectionId) -> &[u8] {
         self.node.output(connection.0)
@@ -126,7 +126,7 @@ impl InMemory {
         self.node.written(connection.0, bytes);
     }
 
-    /// What to do with a connection now.
+    /// State of a connection now.
     #[must_use]
     pub fn wants(&self, connection: ConnectionId) -> Wants {
         match self.node.verdict(connection.0) {

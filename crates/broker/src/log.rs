@@ -181,8 +181,7 @@ impl Log {
         Some(segment)
     }
 
-    /// Forgets the message at `address`; its memory is free when its neighbours are, too. Returns
-    /// whether it was there.
+    /// Forgets the message at `address`; its memory is free when its neighbours are, too. Returns whether it was there.
     pub(crate) fn release(&mut self, address: u64, memory: &mut Memory) -> bool {
         let Some(at) = self.find(address) else {
             return false;

@@ -9,15 +9,15 @@ const CLASSES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 /// consumers keep up with producers.
 const SPARE_PER_CLASS: usize = 8;
 
-/// What one held message costs besides its bytes: its place in the list of a channel's
-/// unacknowledged deliveries, or among a queue's returned messages.
+/// Bytes of one held message besides its body: its place in the list of a channel's unacknowledged deliveries, or among
+/// a queue's returned messages.
 const BOOKKEEPING_BYTES: u64 = 32;
 
 /// The memory of all messages of one broker.
 #[derive(Debug)]
 pub(crate) struct Memory {
     used: u64,
-    /// What of `used` belongs to streams.
+    /// Part of `used` in streams.
     streams: u64,
     limit: u64,
     resume: u64,

@@ -22,10 +22,10 @@ use crate::vhost::VirtualHost;
 
 /// Bytes that may wait to be written to all connections together, shared evenly once they are many.
 const UNSENT_TOTAL_BYTES: usize = 64 << 20;
-/// What a connection's share is at least.
+/// Least share of a connection.
 const UNSENT_LEAST_BYTES: usize = 64 << 10;
 
-/// What publishers are told when memory is full; RabbitMQ's words.
+/// RabbitMQ's words for publishers when memory is full.
 const LOW_ON_MEMORY: &str = "low on memory";
 
 /// All of a broker but its sockets.
@@ -47,13 +47,12 @@ pub(crate) struct Node {
     has_paused: bool,
 }
 
-/// What the event loop does with a connection after its input was dealt with.
+/// How the event loop goes on with a connection after its input was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Reads on.
     Read,
-    /// Keeps what is left of the input, and reads on when the connection is among
-    /// [`Node::take_resumed`].
+    /// Keeps what is left of the input, and reads on when the connection is among [`Node::take_resumed`].
     Pause,
     /// Writes what is left of the output, then closes.
     Finish,
@@ -287,7 +286,7 @@ impl Node {
         self.resumed.pop()
     }
 
-    /// What is to be written to a connection.
+    /// Bytes to be written to a connection.
     pub(crate) fn output(&self, key: Key) -> &[u8] {
         self.sessions.get(key).map_or(&[], Session::output)
     }
@@ -319,7 +318,7 @@ impl Node {
         }
     }
 
-    /// What to do with a connection now.
+    /// How to go on with a connection now.
     pub(crate) fn verdict(&self, key: Key) -> Verdict {
         self.sessions
             .get(key)
@@ -394,7 +393,7 @@ impl Node {
 }
 
 impl Session {
-    /// What is to be written; where the connection is cut, no more than up to there.
+    /// Bytes to be written; where the connection is cut, no more than up to there.
     fn output(&self) -> &[u8] {
         let pending = self.server.pending_output();
         match self.peer.cut {
@@ -529,7 +528,7 @@ impl Session {
     }
 }
 
-/// What the broker can do; RabbitMQ's names.
+/// Capabilities by RabbitMQ's names.
 const CAPABILITIES: [&str; 8] = [
     "publisher_confirms",
     "exchange_exchange_bindings",
@@ -541,7 +540,7 @@ const CAPABILITIES: [&str; 8] = [
     "per_consumer_qos",
 ];
 
-/// What the broker says about itself.
+/// Server properties of `connection.start`.
 fn properties() -> FieldTable {
     // Short ASCII names and values cannot be refused.
     let mut capabilities = FieldTable::new();

@@ -1,4 +1,4 @@
-//! What clients see of the broker, through `wire`'s client, in virtual time.
+//! The broker as clients see it, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
     BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig,

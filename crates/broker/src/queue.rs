@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::ring::Ring;
 use crate::slots::Key;
 
-/// What a declaration says besides the arguments.
+/// Flags of a declaration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub(crate) durable: bool,
@@ -50,8 +50,7 @@ pub(crate) struct Queue {
     expiries: Expiries,
     /// The first message never taken.
     unread: Cursor,
-    /// Messages given back, by address, with whether others had overtaken them; older than all unread
-    /// ones.
+    /// Messages given back, by address, with whether others had overtaken them; older than all unread ones.
     returned: BTreeMap<u64, bool>,
     ready: u64,
     ready_bytes: u64,

@@ -1,5 +1,4 @@
-//! What the broker says when it refuses something; texts as RabbitMQ's, because people search
-//! for them and programs match them.
+//! Refusals with RabbitMQ's texts, because people search for them and programs match them.
 
 use wire::amqp091::reply;
 

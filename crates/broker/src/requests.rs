@@ -1,4 +1,4 @@
-//! What clients ask for besides publishing and acknowledging.
+//! Clients' requests besides publishing and acknowledging.
 
 use wire::amqp091::{
     BasicGet, BasicQos, BasicQosOk, BasicRecoverOk, ChannelFlowOk, ConfirmSelectOk, EncodeMethod,
@@ -15,7 +15,6 @@ use crate::session::{Peer, Reply};
 use crate::slots::Key;
 use crate::vhost::VirtualHost;
 
-/// What became of a request.
 pub(crate) type Outcome = Result<Reply, Refusal>;
 
 /// The answer, unless the client wants none.

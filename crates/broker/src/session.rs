@@ -29,7 +29,7 @@ pub(crate) struct Session {
     pub(crate) peer: Peer,
 }
 
-/// What the broker knows of a client.
+/// State of a client.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) key: Key,
@@ -71,7 +71,7 @@ pub(crate) struct Peer {
     pub(crate) certified: Option<Box<str>>,
 }
 
-/// What is left to do when an event was dealt with and no longer borrows the connection.
+/// Answers to an event, sent once it no longer borrows the connection.
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// Nothing is left to do.

@@ -124,8 +124,7 @@ impl VirtualHost {
         }
     }
 
-    /// Takes a consumer away from its queue; returns the queue if it lives for consumers only and
-    /// has none left.
+    /// Takes a consumer away from its queue; returns the queue if it lives for consumers only and has none left.
     pub(crate) fn remove_consumer(&mut self, key: Key) -> Option<Key> {
         let consumer = self.consumers.remove(key)?;
         let queue = self.queues.get_mut(consumer.queue)?;

@@ -1,5 +1,4 @@
-//! The header that tells a stream's consumer where it is, `x-stream-offset`, put into properties
-//! without decoding them.
+//! The header that tells a stream's consumer where it is, `x-stream-offset`, put into properties without decoding them.
 
 /// Property flags: content-type, content-encoding, headers; in the order of their values.
 const CONTENT_TYPE: u16 = 1 << 15;

@@ -1,4 +1,4 @@
-//! What a channel has been given and not settled, by delivery tag.
+//! A channel's unsettled deliveries, by delivery tag.
 
 use std::collections::VecDeque;
 

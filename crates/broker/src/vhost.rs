@@ -50,7 +50,7 @@ pub(crate) struct VirtualHost {
     pub(crate) now: Time,
     /// Changes with every change that may route a message differently.
     pub(crate) version: u64,
-    /// What is done to clients on purpose, where anything is.
+    /// Faults to inject, where there are any.
     pub(crate) faults: Option<Box<Faults>>,
     /// Names given by the broker so far.
     named: u64,
@@ -166,8 +166,7 @@ impl VirtualHost {
         Ok(())
     }
 
-    /// Finds the queues of a message; returns whether another message with the same exchange and
-    /// key goes the same way.
+    /// Finds the queues of a message; returns whether another message with the same exchange and key goes the same way.
     fn find_route(
         &mut self,
         exchange: &str,

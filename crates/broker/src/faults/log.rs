@@ -1,4 +1,4 @@
-//! What was really done.
+//! Counts of injected faults.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use measure::Time;
 /// Everything that a script did so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Injections {
-    /// What the times counted from; `None` while nobody has come.
+    /// Origin of the times; `None` while nobody has connected.
     pub origin: Option<Time>,
     /// One per fault of the script, in its order.
     pub faults: Vec<Injected>,
@@ -22,7 +22,7 @@ pub struct Injections {
     pub reordered_redelivered: u64,
 }
 
-/// What one fault did.
+/// Counts of one fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Injected {
     /// As scripts write it.
@@ -57,7 +57,7 @@ struct Inner {
 }
 
 impl FaultLog {
-    /// What was done so far, up to the event loop's last turn.
+    /// Counts up to the event loop's last poll.
     #[must_use]
     pub fn injections(&self) -> Injections {
         self.inner
@@ -67,8 +67,7 @@ impl FaultLog {
             .clone()
     }
 
-    /// The script's times count from here, which may lie ahead. For [`super::Origin::Declared`]; the
-    /// first call counts.
+    /// The script's times count from here, which may lie ahead. For [`super::Origin::Declared`]; the first call counts.
     pub fn begin(&self, origin: Time) {
         let told = origin.0.max(1);
         let first = self

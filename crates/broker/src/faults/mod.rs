@@ -1,4 +1,4 @@
-//! What a broker does to its clients on purpose: a script of faults, played exactly and counted.
+//! Faults that a broker injects on purpose: a script, played exactly and counted.
 //!
 //! ```text
 //! table of a file (FaultSpec)

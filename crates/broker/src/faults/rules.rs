@@ -15,7 +15,7 @@ pub(crate) const HOLD_MOST: Nanos = Nanos::from_millis(20);
 /// How far into what follows a cut falls, where the script does not say.
 const CUT_WITHIN: u64 = 64;
 
-/// What is done to a delivery on purpose.
+/// Fault of one delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeliveryFault {
     /// It is delivered.
@@ -30,7 +30,7 @@ pub(crate) enum DeliveryFault {
     Corrupt { byte: usize, mask: u8 },
 }
 
-/// What is done to connections on purpose, now.
+/// Fault of connections that is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionFault {
     /// On account of this rule.
@@ -51,7 +51,7 @@ enum Stage {
 struct Rule {
     fault: Fault,
     stage: Stage,
-    /// What it could have hit so far.
+    /// Candidates so far.
     seen: u64,
     left: u64,
     random: u64,
@@ -123,7 +123,7 @@ pub(crate) struct Faults {
     confirms: Vec<usize>,
     logins: Vec<usize>,
     routes: Vec<usize>,
-    /// What makes routing slower, from the first time on.
+    /// Slows routing from the first slowdown on.
     slowdown: Option<Slowdown>,
     blocking: usize,
     stall: Option<(usize, Time)>,
@@ -328,7 +328,7 @@ impl Faults {
         self.count(rule, 1);
     }
 
-    /// What is done to connections on purpose, now.
+    /// Takes a connection fault that is due.
     pub(crate) fn next_connection_fault(&mut self) -> Option<ConnectionFault> {
         self.connection_faults.pop()
     }
@@ -406,7 +406,7 @@ impl Faults {
         Some((key, channel))
     }
 
-    /// What becomes of the first delivery of a message.
+    /// Decides the first delivery of a message.
     pub(crate) fn delivery(&mut self, body_len: usize, holds_already: bool) -> DeliveryFault {
         for at in 0..self.deliveries.len() {
             let Some(&rule) = self.deliveries.get(at) else {

@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 /// One fault: what, when, and how much of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// What is done.
+    /// The fault.
     pub kind: FaultKind,
     /// When it begins, after [`Origin`]; `None`: the broker's start.
     pub at: Option<Nanos>,
-    /// How long it lasts; `None`: until the broker ends. Without meaning for what happens to
-    /// connections at one moment.
+    /// How long it lasts; `None`: until the broker ends. Without meaning for what happens to connections at one moment.
     pub length: Option<Nanos>,
     /// Which of the messages, confirms or logins it hits.
     pub amount: Amount,
@@ -36,13 +35,12 @@ impl Fault {
     }
 }
 
-/// What is done.
+/// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The whole broker stands still: it reads, writes and accepts nothing.
     Stall,
-    /// Each confirm leaves this long after its message came. Later confirms of the channel never
-    /// overtake it.
+    /// Each confirm leaves this long after its message came. Later confirms of the channel never overtake it.
     SlowAck(Nanos),
     /// Connections end: in order, with `connection.close`, or by the end of the transport alone.
     Drop {
@@ -64,8 +62,7 @@ pub enum FaultKind {
         /// How many later ones go first; at least 1.
         by: u32,
     },
-    /// One bit of a delivery's body is turned over, in this byte, or anywhere. Bodies without the
-    /// byte are left alone.
+    /// One bit of a delivery's body is turned over, in this byte, or anywhere. Bodies without the byte are left alone.
     Corrupt {
         /// Position in the body.
         byte: Option<usize>,
@@ -74,8 +71,7 @@ pub enum FaultKind {
     Nack,
     /// Channels are closed, all of a connection's.
     CloseChannel,
-    /// Publishers get `connection.blocked` and are read no more until the end, when they get
-    /// `connection.unblocked`.
+    /// Publishers get `connection.blocked` and are read no more until the end, when they get `connection.unblocked`.
     Block,
     /// Connections end in the middle of what is sent to them: this many bytes after the last frame
     /// that was waiting, or somewhere in the next 64.
@@ -92,7 +88,7 @@ pub enum FaultKind {
     },
 }
 
-/// What a fault hits, which decides when it is on and which keys it has.
+/// Target of a fault, which decides when it is on and which keys it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// The whole broker, for a time.
@@ -122,7 +118,7 @@ impl FaultKind {
         Self::SlowRoute { millionths: 0 },
     ];
 
-    /// What it hits.
+    /// Target of this kind.
     #[must_use]
     pub const fn reach(self) -> Reach {
         match self {
@@ -206,12 +202,12 @@ pub enum Who {
     Consumers,
 }
 
-/// What a script's times count from.
+/// Origin of a script's times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// The first client's connection.
     #[default]
     FirstConnection,
-    /// What [`super::FaultLog::begin`] says.
+    /// The time of [`super::FaultLog::begin`].
     Declared,
 }

@@ -13,7 +13,7 @@ pub struct FaultSpec<K> {
     /// client's connection on. Absent: as long as there is a broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Length>,
-    /// What is done.
+    /// The fault.
     pub kind: K,
     /// How long; a killed broker is started again then. Absent: to the end, for which a killed broker or node stays away;
     /// `stop`, `partition`, `stall` and `block` need it.

@@ -14,7 +14,7 @@ use wire::amqp091::{
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a client saw.
+/// Event that a client saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Open,
