@@ -12,7 +12,7 @@ use crate::fields::{MEMORY_KINDS, no_answer, number, numbers, text_of, unexpecte
 use crate::helper::{Answer, Helper};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
 
-/// What the node may take at least beside a window.
+/// Shortest time-out beside a window.
 const LEAST: Duration = Duration::from_secs(30);
 
 /// Carriers of one kind, and the blocks in them.
@@ -71,7 +71,7 @@ impl Allocator {
     }
 }
 
-/// What the machine says of the node's process, in bytes; what it does not say is absent.
+/// Memory of the node's process by the machine, in bytes; unknown values are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MachineMemory {
     /// Memory of the process that is in RAM.
@@ -97,13 +97,13 @@ pub struct MachineMemory {
 /// A node's memory from both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeMemory {
-    /// What the VM says (`erlang:memory/0`), in bytes.
+    /// `erlang:memory/0`, in bytes.
     pub vm: BTreeMap<String, u64>,
     /// Its allocators.
     pub allocators: Vec<Allocator>,
     /// Segments that the VM keeps for its next carriers.
     pub cached_segments: u64,
-    /// What the machine says.
+    /// The machine's figures.
     pub machine: MachineMemory,
     /// The node's process on its machine.
     pub os_pid: String,
@@ -115,14 +115,14 @@ pub struct NodeMemory {
 /// not be resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryStep {
-    /// What it is.
+    /// Name of the step.
     pub what: &'static str,
     /// Bytes that it adds.
     pub bytes: i64,
 }
 
 impl MemoryStep {
-    /// What it is, without the examples.
+    /// Its name, without the examples.
     #[must_use]
     pub fn short(&self) -> &'static str {
         self.what
@@ -141,8 +141,7 @@ impl NodeMemory {
         all.fold(Carriers::default(), Carriers::plus)
     }
 
-    /// What leads from the VM's total to the process' resident memory, each step with a name; empty where the machine
-    /// does not say.
+    /// Steps from the VM's total to the process' resident memory; empty where the machine does not say.
     #[must_use]
     pub fn difference(&self) -> Vec<MemoryStep> {
         let carriers = self.carriers();
@@ -187,7 +186,7 @@ pub(crate) fn steps(
     ]
 }
 
-/// What a kind of threads did in a window.
+/// States of a kind of threads in a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadStates {
     /// The kind of threads, such as `scheduler`.

@@ -1,4 +1,4 @@
-//! What a trace or profile may cost the node, and what ended it.
+//! Limits of a trace or profile's cost to the node, and which of them ended it.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Budget {
     }
 }
 
-/// What ended a trace or profile.
+/// Reason why a trace or profile ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Its time was over.
@@ -61,9 +61,9 @@ pub enum Ended {
     Tripped {
         /// Its name, such as `backlog`.
         limit: String,
-        /// What was observed.
+        /// Observed value.
         observed: u64,
-        /// What is allowed.
+        /// Limit.
         allowed: u64,
     },
 }
@@ -111,7 +111,7 @@ impl Ended {
         }
     }
 
-    /// The same without the option that allows more.
+    /// Its cause, without the option that allows more.
     #[must_use]
     pub fn cause(&self) -> String {
         match self {
@@ -136,7 +136,7 @@ impl Ended {
     }
 }
 
-/// What the limits of bytes are told in.
+/// Bytes in the unit of messages.
 const MB: f64 = (1 << 20) as f64;
 
 /// Which limit tripped, and at what; and what allows more.
@@ -176,7 +176,7 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
     (text, remedy)
 }
 
-/// What was seen where a limit tripped, and what to do.
+/// Observation where a limit tripped, and remedy.
 fn reached(limit: &str, seen: &str) -> (String, &'static str) {
     match limit {
         "rate" => (format!("{seen} calls in one second"), "--rate allows more"),
@@ -239,7 +239,7 @@ pub fn lacks_role(error: &Error) -> bool {
     matches!(error, Error::Options(problem) if problem.cause == NO_ROLE)
 }
 
-/// What the node's side says where it does not begin: `{refused, Reason}`.
+/// Problem of a `{refused, Reason}` by which the node's side does not begin.
 pub(crate) fn refusal(reason: &Term) -> Problem {
     let (what, about) = match as_tuple(reason) {
         Some([what, about]) => (

@@ -44,7 +44,7 @@ impl Cookie {
         })
     }
 
-    /// The same with where it was found, such as a file or a variable, for messages.
+    /// Sets its source, such as a file or a variable, for messages.
     #[must_use]
     pub fn found_in(self, source: impl Into<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What can go wrong between us and a node.
+//! Failures between us and a node.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use crate::term::TermError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was given makes no sense, such as a certificate's file that cannot be read.
+    /// Wrong options, such as a certificate's file that cannot be read.
     Options(Problem),
     /// The host has no address.
     Resolve {
@@ -24,18 +24,18 @@ pub enum Error {
     },
     /// Nobody listens there.
     Connect {
-        /// What should: `EPMD` or the node's name.
+        /// Expected there: `EPMD` or the node's name.
         what: String,
         /// Host and port.
         address: String,
         /// The system's words.
         source: io::Error,
     },
-    /// What answers on EPMD's port is something else.
+    /// EPMD's port answers as something else.
     Epmd {
         /// Host and port.
         address: String,
-        /// What it said.
+        /// Its answer.
         what: String,
     },
     /// EPMD knows no node of this name.
@@ -58,30 +58,30 @@ pub enum Error {
     Handshake {
         /// The node.
         node: NodeName,
-        /// What it said.
+        /// Its answer.
         what: String,
     },
     /// Another node than the one that was asked for listens there.
     OtherNode {
         /// The node.
         node: NodeName,
-        /// What it calls itself.
+        /// Its own name.
         found: String,
     },
     /// The connection could not be secured.
     Tls {
         /// The node.
         node: NodeName,
-        /// What is wrong.
+        /// The fault.
         what: String,
-        /// What to do about it.
+        /// Remedy.
         help: &'static str,
     },
     /// No answer within the time-out.
     Timeout {
         /// The node.
         node: NodeName,
-        /// What was waited for.
+        /// The request in progress.
         what: String,
         /// The time-out.
         after: Duration,
@@ -90,7 +90,7 @@ pub enum Error {
     Unsettled {
         /// The node.
         node: NodeName,
-        /// What was waited for: `to remove the module bellows_1a2b3c4d`.
+        /// The request in progress: `to remove the module bellows_1a2b3c4d`.
         what: String,
         /// How long it was waited for.
         after: Duration,
@@ -115,7 +115,7 @@ pub enum Error {
     Lost {
         /// The node.
         node: NodeName,
-        /// What ended it.
+        /// Its cause.
         what: String,
     },
     /// The node sends nothing any more, not even an answer to a ping on the connection.
@@ -125,13 +125,13 @@ pub enum Error {
         /// Time since it was last heard of.
         after: Duration,
     },
-    /// What the node sent is not decoded.
+    /// An answer of the node cannot be decoded.
     Term {
         /// The node.
         node: NodeName,
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What is wrong with it.
+        /// The fault.
         source: TermError,
     },
     /// The node does not take what is sent to it.
@@ -144,7 +144,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same where it was waited that something is undone.
+    /// Marks a time-out as one of undoing something.
     pub(crate) fn undoing(self) -> Self {
         match self {
             Self::Timeout { node, after, .. } | Self::Unsettled { node, after, .. } => {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::helper::{Answer, Helper};
 use crate::term::{Term, as_int, as_text, get};
 
-/// What `erlang:memory/0` tells, in bytes.
+/// Keys of `erlang:memory/0`, in bytes.
 pub(crate) const MEMORY_KINDS: [&str; 9] = [
     "total",
     "processes",

@@ -16,7 +16,7 @@ pub struct NodeName {
 }
 
 impl NodeName {
-    /// What is before the `@`: the name that EPMD knows.
+    /// The part before the `@`: the name that EPMD knows.
     #[must_use]
     pub fn name(&self) -> &str {
         self.text.get(..self.at).unwrap_or_default()

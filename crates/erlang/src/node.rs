@@ -110,7 +110,7 @@ impl Node {
         self.call_within(self.timeout, module, function, arguments)
     }
 
-    /// The same with another time-out. A function that takes longer goes on on the node.
+    /// [`Node::call`] with another time-out. A function that takes longer goes on on the node.
     ///
     /// # Errors
     /// As [`Node::call`].

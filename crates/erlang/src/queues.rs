@@ -81,7 +81,7 @@ pub struct QueueCount {
     pub age_limit_ms: Option<u64>,
 }
 
-/// What a node holds of its queues.
+/// Messages and consumers of a node's queues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueCounts {
     /// Queues, also those that are not among the rows.
@@ -191,7 +191,7 @@ fn check_vhost(helper: &Helper, vhost: &str) -> Result<(), Error> {
     Err(Error::Options(Problem::new(cause, vhost, help)))
 }
 
-/// What the node is asked with, and how long the answer may take.
+/// Arguments of the node's function, and time-out of its answer.
 fn arguments(request: &QueueRequest) -> ([Term; 4], Duration) {
     let vhost = match &request.vhost {
         Some(vhost) => text(vhost),

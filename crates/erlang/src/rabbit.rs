@@ -13,7 +13,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A node that is younger has not been stopped by somebody, but is about to start.
 const YOUNG: Duration = Duration::from_secs(30);
 
-/// What RabbitMQ says of itself on a node.
+/// State of RabbitMQ on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RabbitState {
     /// It starts: queues may not be known yet.

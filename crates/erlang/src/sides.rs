@@ -16,7 +16,7 @@ use crate::term::{Term, as_atom, as_bytes, as_int, as_tuple, atom, charlist, lis
 /// Bytes of a strange answer that are shown.
 const STRANGE_BYTES: usize = 200;
 
-/// What an allocator holds, its instances summed, in bytes.
+/// Bytes of an allocator, its instances summed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocatorBytes {
     /// Its name, such as `binary_alloc`.
@@ -30,11 +30,11 @@ pub struct AllocatorBytes {
 /// A node's memory from both sides at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemorySides {
-    /// What the VM says (`erlang:memory/0`), in bytes.
+    /// `erlang:memory/0`, in bytes.
     pub vm: BTreeMap<String, u64>,
     /// Its allocators.
     pub allocators: Vec<AllocatorBytes>,
-    /// What the machine says; empty where the node cannot read it.
+    /// The machine's figures; empty where the node cannot read them.
     pub machine: MachineMemory,
     /// How long the node took for the answer, waits for a scheduler included.
     pub took: Duration,
@@ -51,8 +51,7 @@ impl MemorySides {
         })
     }
 
-    /// What leads from the VM's total to the process' resident memory, each step with a name; empty where the machine
-    /// does not say.
+    /// Steps from the VM's total to the process' resident memory; empty where the machine does not say.
     #[must_use]
     pub fn difference(&self) -> Vec<MemoryStep> {
         let total = self.vm.get("total").copied();
@@ -104,7 +103,7 @@ impl SidesReader {
     }
 }
 
-/// What is called, as three lists: modules, functions and arguments. So one request reads all of it at one time.
+/// Calls as three lists: modules, functions and arguments. So one request reads all of it at one time.
 fn calls(allocators: Term) -> Vec<Term> {
     let sizes = tuple([atom("allocator_sizes"), allocators]);
     let calls = [
@@ -150,7 +149,7 @@ fn kinds(memory: &Term) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// What a file holds; nothing where it was not read.
+/// Text of a file; empty where it was not read.
 fn file(result: &Term) -> String {
     let text = match as_tuple(result) {
         Some([ok, text]) if as_atom(ok) == Some("ok") => as_bytes(text),
@@ -203,7 +202,7 @@ fn keyed(term: &Term) -> Option<(&str, &[Term])> {
     Some((as_atom(key)?, values))
 }
 
-/// What a list holds; nothing where it is none.
+/// Elements of a list; none of another term.
 fn elements(term: &Term) -> &[Term] {
     match term {
         Term::List(it) => &it.elements,

@@ -17,7 +17,7 @@ use crate::term::{
 /// Time between two questions of whether it is done.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What is called, and how often.
+/// Options of timing.
 #[derive(Clone, Debug)]
 pub struct TimeOptions {
     /// The call, as Erlang writes it: `module:function(terms)`.
@@ -28,17 +28,17 @@ pub struct TimeOptions {
     pub duration: Duration,
     /// Calls that are traced; 0 for none.
     pub traced: u32,
-    /// What is traced; those modules that run there if empty.
+    /// Traced functions; those modules that run there if empty.
     pub functions: Vec<FunctionPattern>,
     /// Whether the text of the first call's value is told.
     pub value: bool,
     /// Trace messages at which it ends.
     pub messages: u32,
-    /// What it may cost the node.
+    /// Limits of its cost to the node.
     pub budget: Budget,
 }
 
-/// What was measured.
+/// Results of timing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
     /// The first call, in which caches are cold; `None` where it has not come to its end.
@@ -51,7 +51,7 @@ pub struct Timing {
     pub times: Vec<Duration>,
     /// Reductions per call.
     pub reductions: Option<u64>,
-    /// What a call costs that does nothing.
+    /// Duration of a call that does nothing.
     pub empty: Option<Duration>,
     /// Garbage collections and words of some further calls.
     pub collected: Option<Collected>,
@@ -59,7 +59,7 @@ pub struct Timing {
     pub path: Option<Path>,
     /// Why no functions were traced.
     pub refused: Option<measure::Problem>,
-    /// What ended it.
+    /// Why it ended.
     pub ended: Ended,
 }
 
@@ -76,7 +76,7 @@ pub struct Raised {
     pub stack: Vec<String>,
 }
 
-/// What calls did to the heap.
+/// Heap activity of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collected {
     /// The calls whose garbage collections were counted.

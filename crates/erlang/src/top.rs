@@ -1,4 +1,4 @@
-//! What a node's processes, schedulers and memory do in a window of time.
+//! A node's processes, schedulers and memory in a window of time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use crate::fields::{MEMORY_KINDS, no_answer, number, numbers, text_of, unexpecte
 use crate::helper::{Answer, Helper};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, tuple};
 
-/// What the node may take at least beside the window.
+/// Shortest time-out beside the window.
 const LEAST: Duration = Duration::from_secs(30);
 
 measure::named! {
-    /// What processes are put in order by.
+    /// Order of processes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum TopSort {
         /// Reductions in the window.
@@ -28,7 +28,7 @@ measure::named! {
     }
 }
 
-/// What to look at.
+/// Options of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopRequest {
     /// Length of the window.
@@ -99,7 +99,7 @@ pub struct TableSize {
     pub rows: u64,
 }
 
-/// What a node did in a window.
+/// A node's activity in a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TopWindow {
     /// Length of the window, in seconds.

@@ -10,7 +10,7 @@ use crate::term::{
     Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show, text,
 };
 
-/// What is traced.
+/// Options of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
     /// The functions.
@@ -27,7 +27,7 @@ pub struct TraceOptions {
     pub returns: bool,
     /// Bytes of each argument's text; 0 for none.
     pub argument_bytes: u16,
-    /// What it may cost the node.
+    /// Limits of its cost to the node.
     pub budget: Budget,
 }
 
@@ -67,7 +67,7 @@ pub struct Return {
     pub value: String,
 }
 
-/// What a trace tells.
+/// Event of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceEvent {
     /// A function is called.
@@ -124,7 +124,7 @@ impl<'a> Trace<'a> {
         self.ask("next", wait)
     }
 
-    /// What ended it; `None` while it runs or has events left.
+    /// Why it ended; `None` while it runs or has events left.
     #[must_use]
     pub const fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()

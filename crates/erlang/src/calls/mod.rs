@@ -1,5 +1,4 @@
-//! What functions cost: calls and own time, or words, of each, counted by the emulator; and who calls whom, from short
-//! traces.
+//! Costs of functions: calls and own time, or words, of each, counted by the emulator; and callers, from short traces.
 
 pub(crate) mod path;
 pub(crate) mod root;
@@ -25,7 +24,7 @@ const APART: f64 = 2.576;
 /// The first release that counts words.
 const WORDS_SINCE: u32 = 26;
 
-/// What is counted.
+/// Quantity counted beside calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// Own time.
@@ -34,10 +33,10 @@ pub enum Counter {
     Words,
 }
 
-/// What is counted, and how.
+/// Options of counting.
 #[derive(Clone, Debug)]
 pub struct CallsOptions {
-    /// What is counted beside calls.
+    /// Quantity counted beside calls.
     pub counter: Counter,
     /// The functions.
     pub functions: Vec<FunctionPattern>,
@@ -49,20 +48,20 @@ pub struct CallsOptions {
     pub blocks: u8,
     /// Processes that are traced shortly.
     pub bursts: u16,
-    /// What it may cost the node.
+    /// Limits of its cost to the node.
     pub budget: Budget,
 }
 
-/// What the node counted.
+/// The node's counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calls {
     /// The functions that were called, the costliest first.
     pub functions: Vec<FunctionCost>,
     /// The processes that called them, the costliest first.
     pub processes: Vec<ProcessCost>,
-    /// What the node did in each block.
+    /// The node's activity in each block.
     pub blocks: Vec<Block>,
-    /// What ended it.
+    /// Why it ended.
     pub ended: Ended,
     /// Who calls whom.
     pub tree: CallTree,
@@ -72,7 +71,7 @@ pub struct Calls {
     pub loaded_anew: Vec<String>,
 }
 
-/// What a function cost.
+/// Cost of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionCost {
     /// Its name: `module:function/arity`.
@@ -85,7 +84,7 @@ pub struct FunctionCost {
     pub processes: u64,
 }
 
-/// What a process cost in these functions.
+/// Cost of a process in these functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessCost {
     /// Its pid.
@@ -100,7 +99,7 @@ pub struct ProcessCost {
     pub own: u64,
 }
 
-/// What the node did in a block of time.
+/// The node's activity in a block of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Whether the counters ran.
@@ -122,20 +121,20 @@ pub struct Bursts {
     pub messages: u64,
     /// Time for which a process was traced, all together.
     pub duration: Duration,
-    /// What ended them; `None` where there were none.
+    /// Why they ended; `None` where there were none.
     pub ended: Option<Ended>,
 }
 
-/// What the counting cost the node, from blocks with and without it.
+/// Cost of counting to the node, from blocks with and without counters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObserverCost {
     /// Share of the schedulers' time spent on work, with counters.
     pub busy_with: f64,
-    /// The same without.
+    /// Without counters.
     pub busy_without: f64,
     /// Reductions per second, with counters.
     pub reductions_with: f64,
-    /// The same without.
+    /// Without counters.
     pub reductions_without: f64,
     /// How far the blocks without counters lie apart in reductions, as a part of their mean.
     pub spread: f64,
@@ -247,7 +246,7 @@ impl Calls {
         Ok(calls)
     }
 
-    /// What it cost; `None` where no block went without counters, or the node did nothing.
+    /// Cost of counting; `None` where no block went without counters, or the node was idle.
     #[must_use]
     pub fn observer_cost(&self) -> Option<ObserverCost> {
         let (with, without): (Vec<_>, Vec<_>) = self.blocks.iter().partition(|it| it.counted);
@@ -397,7 +396,7 @@ fn block(row: &[Term]) -> Option<Block> {
 mod tests {
     use super::*;
 
-    /// What blocks with and without counters cost, by their reductions.
+    /// Cost of counting by the blocks' reductions.
     fn cost(blocks: &[(bool, u64)]) -> ObserverCost {
         let blocks = blocks.iter().map(|(counted, reductions)| Block {
             counted: *counted,

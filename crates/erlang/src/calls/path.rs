@@ -1,5 +1,5 @@
-//! What calls of an entry function cost, function by function, in all processes on their path; and what the slow ones of
-//! them do that the others do not.
+//! Cost of an entry function's calls, function by function, in all processes on their path; and how slow calls differ
+//! from the others.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -31,18 +31,18 @@ pub struct Path {
     pub unfinished: u64,
     /// Modules of the entry that were loaded anew meanwhile, so that calls are missing.
     pub loaded_anew: Vec<String>,
-    /// What was traced below the entry.
+    /// Modules traced below the entry.
     pub modules: Vec<String>,
     /// Functions of it that were called too often to go on with them.
     pub left_out: Vec<String>,
     /// Calls of the entry in which functions were counted, to know which to leave out from the start; none where nothing was
     /// counted.
     pub counted_calls: u64,
-    /// What was counted in them of functions that were left out, those with most own time first.
+    /// Counts of functions left out of it, most own time first.
     pub counted: Vec<CountedFunction>,
     /// Trace messages.
     pub messages: u64,
-    /// What ended it.
+    /// Why it ended.
     pub ended: Ended,
 }
 
@@ -87,7 +87,7 @@ pub struct EntryCall {
     pub pid: String,
     /// From the call to its return, waits included.
     pub duration: Duration,
-    /// What it cost.
+    /// Its cost by function.
     pub costs: Vec<NodeCost>,
 }
 
@@ -100,13 +100,13 @@ pub struct Comparison {
     pub rest: usize,
     /// Mean duration of the slow ones, in nanoseconds.
     pub slow_mean: f64,
-    /// The same of the others.
+    /// Mean of the others.
     pub rest_mean: f64,
     /// Each function, the one first that takes most more in slow calls.
     pub functions: Vec<Difference>,
 }
 
-/// What a function costs in slow calls and in the others.
+/// Cost of a function in slow calls and in the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// Its name.
@@ -203,7 +203,7 @@ impl Path {
         })
     }
 
-    /// What each function costs in a call of these, in the mean.
+    /// Mean cost of each function in one of these calls.
     fn per_call(&self, calls: &[&EntryCall]) -> BTreeMap<&str, PerCall> {
         let tree = self
             .tree

@@ -15,12 +15,12 @@ const EVERY: Duration = Duration::from_millis(250);
 /// Longest wait for one answer: at the end the node puts everything together.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// What is followed, and how far.
+/// Options of following an entry.
 #[derive(Clone, Debug)]
 pub struct RootOptions {
     /// The entry function.
     pub root: FunctionPattern,
-    /// What is traced below it; those modules that run there if empty.
+    /// Functions traced below it; those modules that run there if empty.
     pub functions: Vec<FunctionPattern>,
     /// The processes whose calls of the entry count.
     pub processes: ProcessFilter,
@@ -32,11 +32,11 @@ pub struct RootOptions {
     pub rate: u32,
     /// Trace messages at which it ends.
     pub messages: u32,
-    /// What it may cost the node.
+    /// Limits of its cost to the node.
     pub budget: Budget,
 }
 
-/// What is done with calls of the entry.
+/// How calls of the entry are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RootPhase {
     /// Only the entry is traced.
@@ -51,7 +51,7 @@ pub enum RootPhase {
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RootProgress {
-    /// What is done.
+    /// The phase.
     pub phase: RootPhase,
     /// Calls of the entry while only that was traced.
     pub untraced: u64,
@@ -113,7 +113,7 @@ impl<'a> Following<'a> {
     }
 }
 
-/// What the worker answers once it runs no more.
+/// A worker's last answer.
 fn last_reply(
     helper: &Helper,
     worker: &Worker,
@@ -148,7 +148,7 @@ fn last_reply(
     }
 }
 
-/// What a worker answers.
+/// Waits for a worker's answer.
 pub(crate) fn answer(
     helper: &Helper,
     worker: &Worker,

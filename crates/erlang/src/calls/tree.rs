@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::{name, number, rows};
 use crate::term::Term;
 
-/// What a call of the entry cost in a function of the tree, in itself.
+/// Own cost of a function of the tree in a call of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeCost {
     /// Index of the function among [`CallTree::nodes`].
@@ -40,7 +40,7 @@ pub struct TreeNode {
     pub waiting: u64,
 }
 
-/// What a function cost, in itself or with all that it called.
+/// Sum of costs of a function, own or with all that it called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accumulated {
     /// Calls that were seen.
@@ -63,7 +63,7 @@ impl CallTree {
         Self { nodes }
     }
 
-    /// The same tree with the sums of these costs.
+    /// The tree with the sums of these costs.
     pub(super) fn with_costs<'a>(&self, costs: impl Iterator<Item = &'a NodeCost>) -> Self {
         let blank = |node: &TreeNode| TreeNode {
             calls: 0,
@@ -81,7 +81,7 @@ impl CallTree {
         Self { nodes }
     }
 
-    /// What each function cost in itself.
+    /// Own cost of each function.
     #[must_use]
     pub fn own(&self) -> BTreeMap<&str, Accumulated> {
         let mut sums: BTreeMap<&str, Accumulated> = BTreeMap::new();
@@ -94,7 +94,7 @@ impl CallTree {
         sums
     }
 
-    /// What each function cost with all that it called; what stands below itself counts once.
+    /// Cost of each function with all that it called; recursion counts once.
     #[must_use]
     pub fn accumulated(&self) -> BTreeMap<&str, Accumulated> {
         let mut sums: BTreeMap<&str, Accumulated> = BTreeMap::new();

@@ -20,7 +20,7 @@ use crate::term::{
 
 /// The module's name on a node, and its code.
 const MODULE: (&str, &[u8]) = include!("beam/module.in");
-/// What the node evaluates to load the module.
+/// Expression that loads the module.
 const LOAD: &str = include_str!("load.erl");
 
 /// A node without word from us for this long ends what it does for us.
@@ -29,7 +29,7 @@ const RENEW_EVERY: Duration = Duration::from_millis(2500);
 /// Longest that loading, and removing, may take where others load and remove at the same time.
 const SETTLE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
-/// What a busy node may take at least to undo what was done: it looks at each of its processes.
+/// Shortest time-out of undoing on a busy node, which looks at each of its processes.
 const UNDO: Duration = Duration::from_secs(60);
 /// How soon a wish to stop is passed on to a worker.
 const STOP_WITHIN: Duration = Duration::from_millis(50);
@@ -59,7 +59,7 @@ pub struct Worker {
     answers: Arc<Mailbox>,
 }
 
-/// What a worker answered.
+/// A worker's answer.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// The worker's reply.
@@ -250,8 +250,7 @@ impl Helper {
             .map_or_else(|error| Err(error.undoing()), |_| Ok(()))
     }
 
-    /// Undoes what was done for this connection, and waits until the module is gone, unless another bellows uses
-    /// it.
+    /// Undoes what was done for this connection, and waits until the module is gone, unless another bellows uses it.
     pub fn close(mut self) -> Result<(), Error> {
         self.end_renewal();
         self.shared.leave(self.shared.longest())

@@ -9,10 +9,10 @@ use crate::term::{TermError, check, malformed};
 pub(super) const LONGEST: usize = 64 << 20;
 /// Room that is kept for the next frame.
 const KEPT: usize = 1 << 20;
-/// What each frame begins with, where no atoms are cached.
+/// First byte of frames without an atom cache.
 const PASS_THROUGH: u8 = 112;
 
-/// What a frame says.
+/// A decoded frame.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Frame {
@@ -24,7 +24,7 @@ pub enum Frame {
     Refused {
         /// The number of the process.
         to: u32,
-        /// What is wrong with the message.
+        /// The decoder's error.
         error: TermError,
     },
     /// Something that does not matter to us.

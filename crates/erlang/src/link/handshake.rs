@@ -12,8 +12,7 @@ use super::wire::{Widened, Wire, run};
 use crate::error::Error;
 use crate::options::ConnectOptions;
 
-/// The names that we take on a node: each stays in its table of atoms, which must not grow with every
-/// connection.
+/// The names that we take on a node: each stays in its table of atoms, which must not grow with every connection.
 const NAMES: u32 = 1000;
 /// Bytes of the node's challenge at least.
 const CHALLENGE_BYTES: u64 = 20;
@@ -27,7 +26,6 @@ pub(crate) struct Local {
     pub(crate) creation: u32,
 }
 
-/// What a handshake led to.
 pub(super) enum Outcome {
     /// We are in.
     Done(Box<Wire>),
@@ -49,7 +47,7 @@ pub(super) fn local(options: &ConnectOptions) -> Local {
     }
 }
 
-/// What we understand: no PUBLISHED, which makes us hidden, no atom cache, no fragments.
+/// Our flags: no PUBLISHED, which makes us hidden, no atom cache, no fragments.
 fn flags() -> DistributionFlags {
     DistributionFlags::mandatory()
         | DistributionFlags::DIST_MONITOR

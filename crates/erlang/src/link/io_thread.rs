@@ -167,7 +167,7 @@ fn deliver(frame: Frame, memory: u64, shared: &Arc<LinkShared>) {
     }
 }
 
-/// What a process of ours is told where one has ended that it monitors.
+/// Message to a process of ours when a monitored one has ended.
 fn down(reason: Term) -> Term {
     tuple([atom("DOWN"), reason])
 }

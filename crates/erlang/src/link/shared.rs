@@ -1,4 +1,4 @@
-//! What the I/O thread and those who call share.
+//! State shared by the I/O thread and its callers.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::term::{MOST_MEMORY, TermError, malformed};
 /// dropped and counted. One message of any size that is decoded has room.
 const MOST_WAITING: usize = 64 << 10;
 const MOST_WAITING_MEMORY: u64 = MOST_MEMORY;
-/// What a message takes in its mailbox beside its own memory.
+/// Memory of a waiting message beside its own.
 const PLACE: u64 = 2 * size_of::<(Arrival, u64)>() as u64;
 /// Bytes that wait to be sent.
 const MOST_OUTGOING: usize = 64 << 20;
@@ -28,7 +28,7 @@ const MOST_WATCHERS: usize = 64;
 /// The number of one of our processes.
 pub(crate) type MailboxId = u32;
 
-/// What came for a process of ours.
+/// A message to a process of ours.
 pub(crate) type Arrival = Result<Term, TermError>;
 
 /// One of our processes.
@@ -41,7 +41,7 @@ struct Process {
     watchers: Vec<(Pid, Reference)>,
 }
 
-/// What ended the connection.
+/// Reason why the connection ended.
 #[derive(Clone, Debug)]
 pub(super) enum Loss {
     /// It has ended, and why.
@@ -59,7 +59,7 @@ impl From<String> for Loss {
 #[derive(Default)]
 struct State {
     processes: HashMap<MailboxId, Process>,
-    /// What the messages that wait take, those of all processes.
+    /// Memory of all waiting messages.
     memory: u64,
     next: MailboxId,
     next_reference: u32,
@@ -68,7 +68,7 @@ struct State {
     closing: bool,
 }
 
-/// What the I/O thread and those who call share.
+/// State shared by the I/O thread and its callers.
 pub(crate) struct LinkShared {
     pub(crate) node: NodeName,
     local: Local,

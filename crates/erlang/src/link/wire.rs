@@ -208,7 +208,7 @@ impl Wire {
         Ok(received)
     }
 
-    /// What was read and not used.
+    /// Bytes read and not used.
     pub(super) fn unused(&self) -> &[u8] {
         let (start, end) = self.unused;
         self.plain.get(start..end).unwrap_or_default()

@@ -17,9 +17,9 @@ const MOST_TERMS: u64 = 4 << 20;
 pub(crate) const MOST_MEMORY: u64 = 256 << 20;
 /// A term's place in the list, tuple or map that holds it.
 const TERM: u64 = size_of::<Term>() as u64;
-/// What an allocation takes beside its bytes: its head, and rounding up.
+/// Bytes of an allocation beside its content: head and rounding.
 const ALLOCATION: u64 = 32;
-/// What a function or reference of its own allocation takes there.
+/// Bytes of a function or reference that is allocated by itself.
 const BOXED: u64 = 160;
 /// The longest integer, in bytes.
 const LONGEST_INTEGER: usize = 1 << 10;
@@ -91,7 +91,7 @@ pub(crate) fn malformed(error: &dyn fmt::Display) -> TermError {
     TermError::Malformed(cut(error, SHOWN))
 }
 
-/// What a term takes.
+/// Size of a term, encoded and decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TermSize {
     /// Its bytes as they came.
@@ -149,8 +149,8 @@ pub fn check(bytes: &[u8]) -> Result<TermSize, TermError> {
     })
 }
 
-/// What the table of a map takes beside its keys and values. It doubles from 4 places on where seven eighths are full, and
-/// the old table is there until the new one is filled.
+/// Bytes of a map's table beside its keys and values. It doubles from 4 places on where seven eighths are full, and the
+/// old table is there until the new one is filled.
 fn map_memory(pairs: u64) -> u64 {
     let places = (pairs.saturating_mul(8) / 7 + 1).next_power_of_two().max(4);
     places.saturating_mul(2 * TERM + 1) + 2 * ALLOCATION
@@ -160,7 +160,7 @@ struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     terms: u64,
-    /// What the terms so far take once they are decoded.
+    /// Bytes of the terms so far once they are decoded.
     memory: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a term holds, where it is of the kind that is asked for.
+//! Typed access to terms; `None` where the kind is another.
 
 use std::borrow::Cow;
 
@@ -84,7 +84,7 @@ pub fn as_tuple(term: &Term) -> Option<&[Term]> {
     }
 }
 
-/// What a map, or a list of pairs, holds under an atom or a binary of this name.
+/// Value of a map, or a list of pairs, under an atom or a binary of this name.
 #[must_use]
 pub fn get<'a>(term: &'a Term, key: &str) -> Option<&'a Term> {
     let is_key = |term: &Term| match term {

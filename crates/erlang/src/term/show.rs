@@ -28,7 +28,7 @@ pub fn show(term: &Term, most: usize) -> String {
     written(most, |out| write_term(out, term))
 }
 
-/// What something is as text, cut while it is written.
+/// Text of a value, cut while it is written.
 pub(super) fn cut(what: &dyn fmt::Display, most: usize) -> String {
     written(most, |out| write!(out, "{what}"))
 }

@@ -12,7 +12,7 @@ pub(crate) fn helper() -> PathBuf {
     root().join("crates/erlang/src/helper")
 }
 
-/// What a command prints.
+/// Output of a command.
 fn printed(command: &mut Command) -> String {
     let output = command.output().expect("run");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -19,7 +19,7 @@ use testkit::{Proxy, Random};
 const CLIENT: &str = "BELLOWS_CLEAN_CLIENT";
 /// A node hears nothing for this long before it gives us up.
 const LEASE: Duration = Duration::from_millis(600);
-/// What a client does on the node.
+/// A client's operation on the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deed {
     Trace,

@@ -1,4 +1,4 @@
-//! What a hostile node's messages take in memory once they are decoded, where a byte can become a term of its own.
+//! Memory of a hostile node's messages once they are decoded, where a byte can become a term of its own.
 
 use crate::hostile_node;
 

@@ -1,4 +1,4 @@
-//! What a real node answers.
+//! Answers of a real node.
 
 use crate::common;
 

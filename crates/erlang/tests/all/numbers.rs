@@ -1,4 +1,4 @@
-//! What is counted is what the node's own tool counts of the same work.
+//! Our counts equal those of the node's own tool for one piece of work.
 
 use crate::common;
 
@@ -27,7 +27,7 @@ const BEGUN: &str = "fun Wait() -> case erlang:trace_info({dict, store, 3}, call
 /// Calls and microseconds of functions.
 type Counts = BTreeMap<String, (u64, f64)>;
 
-/// What `eprof` says of the work.
+/// Counts by `eprof`.
 fn by_eprof(node: &Node, file: &str) -> Counts {
     let source = format!(
         "{WORK} eprof:start(), {{ok, _}} = eprof:profile([], dict, from_list, [L], {{dict, '_', '_'}}), \
@@ -49,7 +49,7 @@ fn by_eprof(node: &Node, file: &str) -> Counts {
     text.lines().filter_map(row).collect()
 }
 
-/// What we say of it.
+/// Our counts.
 fn by_us(node: &Node, helper: &Helper) -> Counts {
     let options = CallsOptions {
         counter: Counter::Time,

@@ -18,14 +18,14 @@ use erlang::{Budget, Ended, Error, Helper, Node, ProcessFilter};
 const TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Far longer than any test waits.
 const WINDOW: Duration = Duration::from_secs(60);
-/// What a busy machine may take beside it.
+/// Allowance for a busy machine.
 const BESIDE: Duration = Duration::from_secs(8);
 /// When a node is stopped.
 const DELAY: Duration = Duration::from_millis(700);
 /// When a window is ended: something is to be measured by then, on a busy machine, too.
 const STOP_AFTER: Duration = Duration::from_secs(3);
 
-/// What is done on the node for a window.
+/// Operation on the node for a window.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Top,

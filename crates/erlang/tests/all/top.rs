@@ -1,4 +1,4 @@
-//! What `top` says of the processes of a node whose tables are those of RabbitMQ.
+//! `top` of a node whose tables are those of RabbitMQ.
 
 use crate::common;
 

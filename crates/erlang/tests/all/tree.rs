@@ -2,8 +2,8 @@
 
 use crate::beams::{evaluate, helper};
 
-/// What a process of OTP 25 told that calls functions of `outer`, which is not traced, and `shop`, which is: kinds of messages,
-/// and nanoseconds.
+/// Recording of a process of OTP 25 that calls functions of `outer`, which is not traced, and `shop`, which is: kinds
+/// of messages, and nanoseconds.
 const RECORDED: &str = "\
     Recorded = [
         {in, {run, loop, 0}, 268404}, {call, {shop, order, 1}, {outer, first, 1}, 276049},

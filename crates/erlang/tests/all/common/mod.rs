@@ -38,7 +38,7 @@ impl Beam {
         Self::start_with(home, &[])
     }
 
-    /// The same with further arguments.
+    /// With further arguments.
     pub(crate) fn start_with(home: &Path, more: &[&str]) -> Self {
         // Somebody else may take the port in between; the node fails then, and says so.
         let port = {
