@@ -1,4 +1,4 @@
-//! What the targets of all readers of profiles do.
+//! Body of the targets of all readers of profiles.
 
 #![allow(dead_code, reason = "each target uses one of both")]
 

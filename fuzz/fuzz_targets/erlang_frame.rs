@@ -1,4 +1,4 @@
-//! What an Erlang node sends: a frame, and a term by itself. Whatever is decoded can be shown and encoded again, and its
+//! An Erlang node's bytes: a frame, and a term by itself. Whatever is decoded can be shown and encoded again, and its
 //! memory was counted before.
 #![no_main]
 
