@@ -1,5 +1,4 @@
-//! An older bellows and this one in turn, so that a change that makes messages dearer is seen before
-//! users see it.
+//! An older bellows and this one in turn, so that a change that makes messages dearer is seen before users see it.
 
 use std::path::Path;
 
@@ -111,7 +110,6 @@ const LOADS: &[Load] = &[
     },
 ];
 
-/// What a run cost.
 #[derive(Clone, Copy)]
 struct Cost {
     cpu_us: f64,

@@ -1,6 +1,6 @@
-//! What a message costs the client when it shares the process with thousands of connections, and how it
-//! is acknowledged. The embedded broker answers, because it costs the same per message however many
-//! connections there are, and leaves the machine to the client.
+//! Cost of a message to a client that shares its process with thousands of connections, and how it is acknowledged. The
+//! embedded broker answers: its cost per message does not depend on the number of connections, and it leaves the
+//! machine to the client.
 
 use anyhow::{Context, Result};
 

@@ -1,4 +1,4 @@
-//! What scenarios run in: their settings, a RabbitMQ, the embedded broker, PerfTest.
+//! Surroundings of scenarios: settings, a RabbitMQ, the embedded broker, PerfTest.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub fn rabbitmq(bench: &Bench, tls: bool) -> Result<RabbitMq> {
     start(bench, config)
 }
 
-/// The same with further arguments of the emulator.
+/// With further arguments of the emulator.
 pub fn rabbitmq_with(bench: &Bench, emulator_arguments: &[&str]) -> Result<RabbitMq> {
     let words = emulator_arguments.iter().map(|&word| word.to_owned());
     let config = Config {

@@ -11,7 +11,7 @@ pub fn run(bellows: &Path, args: &[&str]) -> Result<RunSummary> {
     start(bellows, args)?.finish()
 }
 
-/// The same, without waiting for its end.
+/// Starts the command, without waiting for its end.
 pub fn start(bellows: &Path, args: &[&str]) -> Result<Running> {
     let child = Command::new(bellows)
         .args(args)

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// What a peer did after its warm-up.
+/// Rate, CPU time and memory of a peer after its warm-up.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// Messages per second of the window.

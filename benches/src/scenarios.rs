@@ -1,4 +1,4 @@
-//! What is measured, and the goal of each figure.
+//! The scenarios, and the goal of each figure.
 
 use std::process::Command;
 
@@ -284,8 +284,7 @@ fn schedule(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// RabbitMQ under load, profiled by bellows and by `perf` at once; then both are turned into text
-/// and pictures.
+/// RabbitMQ under load, profiled by bellows and by `perf` at once; then both are turned into text and pictures.
 fn profiler(bench: &Bench) -> Result<Vec<Row>> {
     let node = rabbitmq(bench, false)?;
     let folder = std::env::temp_dir().join(format!("bellows-bench-{}", std::process::id()));

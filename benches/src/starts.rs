@@ -19,7 +19,7 @@ use crate::table::Row;
 
 /// Pairs, one after the other; the median counts.
 const PAIRS: usize = 3;
-/// What bellows may take more than the server alone.
+/// Longest start of bellows, as a multiple of the server's alone.
 const MOST: f64 = 1.15;
 /// No start takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// One figure.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// What was measured.
+    /// Name of the figure.
     pub what: String,
     /// Unit of all values of this row.
     pub unit: &'static str,
@@ -17,7 +17,7 @@ pub struct Row {
     pub peers: Vec<PeerValue>,
     /// The goal, in words, and whether it was reached.
     pub goal: Option<Goal>,
-    /// What the reader should know of this figure.
+    /// Remark for the reader.
     pub note: Option<String>,
 }
 

@@ -1,5 +1,4 @@
-//! What encryption costs the client: the same load on the same RabbitMQ node without TLS and with it,
-//! one after the other.
+//! Cost of encryption to the client: one load on one RabbitMQ node without TLS and with it, one after the other.
 
 use anyhow::{Context, Result};
 

@@ -1,4 +1,4 @@
-//! What each event costs a broker under load: recorded alone, at the default frequency, beside no recording at all.
+//! Cost of each event to a broker under load: recorded alone, at the default frequency, beside no recording at all.
 
 use anyhow::{Context, Result};
 
@@ -33,12 +33,12 @@ struct Group {
     events: &'static [&'static str],
 }
 
-/// What a recording gave and took.
+/// A recording's samples, and its cost.
 struct Recorded {
     samples: u64,
     /// Sum of the weights: events that the samples stand for.
     weight: u64,
-    /// What the weights count.
+    /// Unit of the weights.
     unit: String,
     lost: u64,
     cpu_s: f64,

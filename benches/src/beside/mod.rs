@@ -38,11 +38,11 @@ struct Subject<'b> {
     bench: &'b Bench,
     node: &'b RabbitMq,
     rate: u32,
-    /// What the profilers write is kept here for a turn.
+    /// Holds the profilers' files for a turn.
     folder: PathBuf,
 }
 
-/// What every profiler is told.
+/// Settings of every profiler.
 #[derive(Clone, Copy)]
 struct Sampling {
     /// Samples per second and thread.
@@ -91,7 +91,6 @@ impl<'b> Subject<'b> {
         result
     }
 
-    /// What profilers are told in every turn.
     fn sampling(&self) -> Sampling {
         Sampling {
             frequency: self.bench.frequency,
@@ -175,7 +174,7 @@ impl<'b> Subject<'b> {
 }
 
 impl Ended {
-    /// What `bellows record --json` printed.
+    /// Parses the output of `bellows record --json`.
     fn record(&self) -> Result<RunSummary> {
         let text = std::fs::read(&self.stdout)?;
         serde_json::from_slice(&text).context("bellows record printed no run object")
@@ -232,7 +231,7 @@ fn order(count: usize, round: u64) -> Vec<usize> {
     order
 }
 
-/// What the broker took more than without a profiler, in cores: round by round, because the machine's speed changes.
+/// Cores the broker took more than without a profiler, round by round, because the machine's speed changes.
 fn beyond(none: &[Load], with: &[Load]) -> Spread {
     let rounds = none.iter().zip(with);
     Spread::of(rounds.map(|(none, with)| (with.broker_us - none.broker_us) * with.rate / 1e6))

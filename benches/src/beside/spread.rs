@@ -29,7 +29,7 @@ impl Spread {
         }
     }
 
-    /// The same in another unit.
+    /// Converts to another unit.
     pub fn times(self, factor: f64) -> Self {
         Self {
             median: self.median * factor,

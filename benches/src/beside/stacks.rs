@@ -1,5 +1,5 @@
-//! What whole stacks are worth and what they cost: `perf` in both of its modes and bellows in both of its own, one after
-//! the other on one RabbitMQ.
+//! Worth and cost of whole stacks: `perf` in both of its modes and bellows in both of its own, one after the other on
+//! one RabbitMQ.
 
 use std::path::Path;
 
@@ -61,7 +61,7 @@ const PERF_DWARF: &str = "perf --call-graph dwarf";
 const OWN_FP: &str = "bellows, frame pointers";
 const OWN: &str = "bellows";
 
-/// What a profile came to, and what it took.
+/// A profile, and its cost.
 struct Sampled {
     summary: ProfileSummary,
     /// Bytes of all that was written.

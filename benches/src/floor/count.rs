@@ -1,4 +1,4 @@
-//! What the bare program makes of the bytes that come: counts, found by walking from frame to frame.
+//! The bare program's counts, found by walking from frame to frame.
 
 use anyhow::{Result, bail};
 

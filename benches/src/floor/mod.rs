@@ -22,7 +22,7 @@ use crate::table::{Row, median};
 /// Load before the measured part of each run.
 const WARMUP_S: u64 = 3;
 
-/// What the bare program is started with.
+/// Arguments of the bare program.
 #[derive(clap::Args)]
 pub struct Args {
     /// HOST:PORT of the broker

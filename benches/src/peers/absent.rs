@@ -1,4 +1,4 @@
-//! What stands in for the peers where they are not compiled.
+//! Stand-ins for the peers where they are not compiled.
 
 use anyhow::{Result, bail};
 

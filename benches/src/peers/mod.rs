@@ -13,7 +13,7 @@ pub use self::{lapin::publish, prometheus::count_samples};
 #[cfg(not(feature = "peers"))]
 pub use absent::{count_samples, publish};
 
-/// What the publisher on `lapin` is asked to do.
+/// Arguments of the publisher on `lapin`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Broker URL
