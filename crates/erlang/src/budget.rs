@@ -63,7 +63,7 @@ pub enum Ended {
         limit: String,
         /// Observed value.
         observed: u64,
-        /// Limit.
+        /// The limit that was passed.
         allowed: u64,
     },
 }

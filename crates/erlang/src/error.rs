@@ -74,7 +74,7 @@ pub enum Error {
         node: NodeName,
         /// The fault.
         what: String,
-        /// Remedy.
+        /// Remedy for the user.
         help: &'static str,
     },
     /// No answer within the time-out.

@@ -16,7 +16,7 @@ pub enum Error {
         endpoint: String,
         /// The system's or resolver's words.
         detail: String,
-        /// Remedy.
+        /// Remedy for the user.
         help: String,
     },
     /// The connection could not be secured.
@@ -25,7 +25,7 @@ pub enum Error {
         endpoint: String,
         /// The fault, and which side's certificate has it, or the port.
         detail: String,
-        /// Remedy.
+        /// Remedy for the user.
         help: String,
     },
     /// The broker did not accept the user or the virtual host.
@@ -34,7 +34,7 @@ pub enum Error {
         endpoint: String,
         /// The broker's words and code.
         detail: String,
-        /// Remedy.
+        /// Remedy for the user.
         help: String,
     },
     /// The broker refused a step of setting up.
@@ -45,7 +45,7 @@ pub enum Error {
         action: String,
         /// The broker's words and code.
         detail: String,
-        /// Remedy.
+        /// Remedy for the user.
         help: String,
     },
     /// An answer did not come in time.
@@ -70,7 +70,7 @@ pub enum Error {
         action: String,
         /// The broker's condition and words.
         detail: String,
-        /// Remedy.
+        /// Remedy for the user.
         help: String,
     },
     /// The other side does not speak the protocol, or not correctly.

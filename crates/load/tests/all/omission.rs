@@ -204,7 +204,7 @@ fn at(recorder: &Recorder, metric: Metric, percentile: f64) -> f64 {
 
 /// Result of one attempt.
 struct Attempt {
-    /// Differences.
+    /// Differences from the model.
     wrong: Vec<String>,
     /// Differences so large that a busy machine is no excuse.
     far_off: Vec<String>,
