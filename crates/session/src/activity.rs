@@ -1,4 +1,4 @@
-//! What the machine and the broker's processes do beside computing, as named series of the run.
+//! Activity of the machine and the broker's processes beside computing, as named series of the run.
 
 use archive::{SeriesName, SeriesUnit};
 use linux::activity::{self, MeterRates, MeterValue, ProcessActivity, Unit};
@@ -18,7 +18,7 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// What the machine and these processes did since the last time.
+    /// Activity of the machine and these processes since the previous call.
     pub(crate) fn read(&mut self, pids: &[u32]) -> Vec<(SeriesName, f64)> {
         // The clock is read right beside what divides by it.
         let meters = activity::machine();

@@ -8,11 +8,11 @@ use archive::ConnectionTime;
 use linux::tcp_info::TcpInfo;
 use measure::Nanos;
 
-/// What TCP had counted for each connection up to an instant, by its socket's inode.
+/// TCP's counts for each connection up to an instant, by its socket's inode.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionCounts(BTreeMap<u32, TcpInfo>);
 
-/// What was counted after `then`; what is not a count stays as it is.
+/// Counts since `then`; fields that are no counts keep their value.
 fn counted_since(now: &TcpInfo, then: TcpInfo) -> TcpInfo {
     TcpInfo {
         busy_us: now.busy_us.saturating_sub(then.busy_us),
@@ -54,8 +54,7 @@ impl ConnectionCounts {
         Some(Nanos::from_secs_f64(held / per_second))
     }
 
-    /// What was counted since `before` in a time, over the connections that sent; `None` where nothing
-    /// is known.
+    /// Totals since `before` over the connections that sent, in a span of `length`; `None` where nothing is known.
     pub(crate) fn since(&self, before: &Self, length: Nanos) -> Option<ConnectionTime> {
         let used: Vec<TcpInfo> = self
             .0

@@ -11,13 +11,13 @@ use measure::Problem;
 pub enum Error {
     /// The request itself makes no sense.
     Usage(Problem),
-    /// What was requested could not be done.
+    /// A request could not be fulfilled.
     Failed(Problem),
     /// The broker did not start within its time: another try may be quicker.
     NotReady(Problem),
     /// The user stopped it before anything was measured.
     Stopped {
-        /// What was going on: `start`, `warm-up`.
+        /// The step: `start`, `warm-up`.
         during: &'static str,
     },
 }

@@ -27,7 +27,7 @@ const SETTINGS: [(&str, &str); 6] = [
     ("smt", "/sys/devices/system/cpu/smt/control"),
 ];
 
-/// What this process can see of the machine.
+/// The machine, as far as this process can see it.
 pub(crate) fn read() -> Hardware {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let uname = rustix::system::uname();

@@ -21,7 +21,7 @@ const MOST: usize = 1_000;
 /// Bytes of one.
 const LARGEST: u64 = 4_096;
 
-/// What somebody who looks leaves.
+/// The record of an inspection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LookWord {
     command: String,

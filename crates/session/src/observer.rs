@@ -1,4 +1,4 @@
-//! What a run tells while it goes on.
+//! Events of a run in progress.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use measure::{Interval, Nanos, Phase};
 /// Told about a run while it goes on, on the thread that called [`crate::run`]. Every method does
 /// nothing unless implemented.
 pub trait Observer {
-    /// What is being done before and after the load, one short sentence: `starting RabbitMQ`.
+    /// A step before or after the load, as one short sentence: `starting RabbitMQ`.
     fn step(&mut self, _text: &str) {}
-    /// The same is still waited for; called every second.
+    /// A wait goes on; called every second.
     fn waiting(&mut self, _text: &str, _waited: Duration) {}
     /// A broker was started for the run, and where it listens: a line that stays on the screen.
     fn ready(&mut self, _text: &str) {}
@@ -19,9 +19,9 @@ pub trait Observer {
     fn phase(&mut self, _phase: Phase, _length: Option<Nanos>) {}
     /// An interval of about a second has ended. `cumulative` holds the measured phase so far.
     fn point(&mut self, _point: &SeriesPoint, _cumulative: &Interval) {}
-    /// The same interval with its whole histograms, before [`Self::point`].
+    /// The interval with its whole histograms, before [`Self::point`].
     fn interval(&mut self, _interval: &Interval) {}
-    /// What named series are now: all that each source among them has.
+    /// Current values of named series: all of each source among them.
     fn values(&mut self, _values: &[(SeriesName, f64)]) {}
     /// A request for a page of metrics brought none.
     fn page_failed(&mut self, _page: &str) {}

@@ -37,7 +37,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often somebody who waits is told for how long by now.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of prepared data.
+/// Description of prepared data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparedData {
     /// Its name: digits that follow from all that filled it.
@@ -142,7 +142,7 @@ impl PreparedFolder {
         Ok(())
     }
 
-    /// What a folder of this name holds; `None` where that is not whole, or of another format.
+    /// The data in a folder of this name; `None` where incomplete or of another format.
     pub(crate) fn find(&self, key: &str) -> Option<PreparedData> {
         let is_key = key.len() == DIGITS && key.chars().all(|c| c.is_ascii_hexdigit());
         let folder = self.dir.join(key);

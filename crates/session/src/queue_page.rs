@@ -17,7 +17,7 @@ use web::page_server::{Page, PageServer, serve_pages};
 /// Where they stand in OpenMetrics.
 const METRICS_PATH: &str = "/metrics";
 
-/// What the pages cost until now.
+/// Cost of the pages so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueuePageCost {
     /// Requests for a page.
@@ -45,7 +45,7 @@ struct QueuePageState {
     held: Mutex<LastRead>,
 }
 
-/// What was read last.
+/// The latest reading.
 #[derive(Debug)]
 struct LastRead {
     /// `None` where the node did not answer last, until somebody asks again.
@@ -80,7 +80,7 @@ impl QueuePage {
         })))
     }
 
-    /// What the pages cost until now.
+    /// Cost of the pages so far.
     #[must_use]
     pub fn cost(&self) -> QueuePageCost {
         self.held().cost
@@ -138,7 +138,7 @@ impl QueuePage {
         held.reader.insert(reader).read(&self.0.request)
     }
 
-    /// What was read last, how long ago, and what it all cost.
+    /// The latest reading, its age, and the cost of all.
     fn last(&self) -> Option<(Duration, Arc<QueueCounts>, QueuePageCost)> {
         let held = self.held();
         let (at, counts) = held.read.as_ref()?;

@@ -7,10 +7,10 @@ use crate::command::CommandPlan;
 use crate::trace::{TracePlan, TracedBroker};
 use experiment::Experiment;
 
-/// What a load is made for.
+/// The inputs from which a scenario is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Occasion<'a> {
-    /// What the load is, and how long it goes on.
+    /// The load and its length.
     pub experiment: &'a Experiment,
     /// The broker.
     pub endpoint: &'a Endpoint,

@@ -16,7 +16,7 @@ use crate::connection_time::ConnectionCounts;
 /// How often a broker is looked for that has gone.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1_000);
 
-/// What had been used up to an instant.
+/// Resource usage up to an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
     /// When it was taken.
@@ -40,13 +40,13 @@ pub(crate) struct Killed {
 
 /// Where readings come from: the machine, or a test.
 pub(crate) trait UsageSource {
-    /// What has been used up to now.
+    /// Resource usage so far.
     fn read(&mut self) -> Reading;
-    /// What the broker's threads have used up to now.
+    /// Usage of the broker's threads so far.
     fn threads(&mut self) -> ThreadTimes {
         ThreadTimes::default()
     }
-    /// What each node of a cluster that bellows started has used up to now, in their order; none where there is no such.
+    /// Usage so far of each node of a cluster that bellows started, in order; empty where there is none.
     fn nodes(&mut self) -> Vec<NodeUse> {
         Vec::new()
     }
@@ -54,15 +54,15 @@ pub(crate) trait UsageSource {
     fn killed(&mut self, _: &Killed) -> Vec<(SeriesName, f64)> {
         Vec::new()
     }
-    /// What machine and broker did since the last time beside computing.
+    /// Activity of machine and broker beside computing since the previous call.
     fn activity(&mut self) -> Vec<(SeriesName, f64)> {
         Vec::new()
     }
-    /// What TCP has counted for our connections to the broker up to now.
+    /// TCP's counts for our connections to the broker so far.
     fn connections(&mut self) -> ConnectionCounts {
         ConnectionCounts::default()
     }
-    /// What TCP has counted for a proxy's own connections up to now.
+    /// TCP's counts for a proxy's own connections so far.
     fn connections_behind(&mut self, _proxy: u32) -> ConnectionCounts {
         ConnectionCounts::default()
     }
@@ -70,7 +70,7 @@ pub(crate) trait UsageSource {
     fn server(&mut self) -> Server {
         Server::Unknown
     }
-    /// What the broker and bellows may use, on a machine with this number of cores.
+    /// Cores that the broker and bellows may use together, on a machine with this number of cores.
     fn combined_cores(&self, _machine: u32) -> Option<CombinedCores> {
         None
     }
@@ -82,7 +82,7 @@ pub(crate) trait UsageSource {
     }
     /// A process of this number, with its descendants, belongs to the load generator.
     fn generator(&mut self, _pid: u32) {}
-    /// What was taken for the broker is not it.
+    /// The watched process is not the broker.
     fn leave(&mut self) {}
 }
 
@@ -102,11 +102,11 @@ pub(crate) struct ProcUsage {
     activity: Activity,
     /// Each node's books, where all of them were started by bellows: the first is `broker`, the others are `further`.
     nodes: Option<NodeUsage>,
-    /// What a broker without others had used when it was killed, until that was read.
+    /// Usage of a broker without other nodes up to its kill, until that was read.
     killed: Option<ProcessUse>,
 }
 
-/// What a node of a cluster has used, and for how long it was there.
+/// Usage of a node of a cluster, and how long it was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct NodeUse {
     /// Its memory is 0 while it is away.
@@ -131,10 +131,10 @@ impl NodeUse {
     }
 }
 
-/// What the nodes of a cluster have used.
+/// Usage of the nodes of a cluster.
 #[derive(Debug, Default)]
 struct NodeUsage {
-    /// What each had used when it was last seen.
+    /// Usage of each at its last reading.
     last: Vec<NodeUse>,
     /// When that was.
     at: Time,
@@ -395,7 +395,7 @@ fn sum(one: ProcessUse, other: ProcessUse) -> ProcessUse {
     }
 }
 
-/// What was used between two readings.
+/// Usage between two readings.
 pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {
     let elapsed = after.at.since(before.at);
     let process = |before: Option<ProcessUse>, after: Option<ProcessUse>| {
@@ -425,7 +425,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// What was used in a span of time.
+/// Usage over a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     pub(crate) broker: Option<ProcessUsage>,
@@ -501,7 +501,7 @@ pub(crate) mod tests {
         assert_eq!(nodes.add(at(2_000), vec![None, None]), None);
     }
 
-    /// What it used until then is known of the moment itself, and its memory is gone from then on.
+    /// Usage counts up to the kill itself; memory is 0 from then on.
     #[test]
     fn a_node_has_run_until_it_was_killed() {
         let used = |ms| {

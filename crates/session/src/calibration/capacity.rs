@@ -11,7 +11,7 @@ const FEW: u32 = 3;
 const BEYOND: f64 = 20.0;
 
 impl Calibration {
-    /// What the generator made here of a load like this one; `None` where none is like it.
+    /// The capacity calibrated here for a load like this one; `None` where none is similar.
     pub(crate) fn capacity(&self, plan: &Plan) -> Option<Capacity> {
         let producing = plan.groups.iter().find(|g| g.producer_count() > 0)?;
         let producers: usize = plan.groups.iter().map(load::Group::producer_count).sum();
@@ -58,8 +58,8 @@ impl Calibration {
         })
     }
 
-    /// What was measured of a workload with about so many connections and event loops, by size. With
-    /// fewer event loops than requested where that many were not measured, never with more.
+    /// Calibrated points of a workload by size, with the nearest numbers of connections and event loops; never with
+    /// more event loops than requested.
     fn line(
         &self,
         workload: Workload,

@@ -1,5 +1,5 @@
-//! What the generator can make on this machine: short unthrottled loads against the embedded broker, kept
-//! per machine, so that a verdict can say whether a broker's rate was anywhere near the generator's.
+//! The generator's capacity on this machine: short unthrottled loads against the embedded broker, kept per machine, so
+//! that a verdict can say whether a broker's rate was anywhere near the generator's.
 //!
 //! The figures are those of one event loop, and of as many as there are cores, beside an embedded broker
 //! on the same cores. They say what the generator has done here, hence "could have made"; they are no
@@ -19,7 +19,7 @@ pub use store::{Keeping, keep, kept};
 pub const BUSY: f64 = 0.2;
 
 measure::named! {
-    /// What a connection does.
+    /// The work of a connection.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Workload {
@@ -34,10 +34,10 @@ measure::named! {
     }
 }
 
-/// What one load came to.
+/// The result of one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// What each connection did.
+    /// The work of each connection.
     pub workload: Workload,
     /// Bytes of a message.
     pub size: usize,
@@ -98,7 +98,7 @@ pub struct Calibration {
 }
 
 impl Point {
-    /// What each connection did, in words.
+    /// The work of each connection, as text.
     #[must_use]
     pub fn workload_text(&self) -> String {
         workload_text(self.workload, self.tls)

@@ -65,8 +65,8 @@ fn replaces(new: &Calibration, before: &Calibration) -> bool {
     !new.is_busy() || new.others_cores <= before.others_cores
 }
 
-/// What is kept for this machine and this bellows. What cannot be read, or is of another kernel,
-/// counts as nothing: calibrating again makes it good.
+/// The calibration of this machine and this bellows. A file that is unreadable or of another kernel counts as none:
+/// calibrating again replaces it.
 #[must_use]
 pub fn kept() -> Option<Calibration> {
     let here = Calibration::here();

@@ -3,7 +3,7 @@
 
 use linux::{ProcessId, processes};
 
-/// What hands its end on to the only program that it has started, and ends with that.
+/// A program that passes signals on to its only child, and ends with it.
 const HANDS_ON: &str = "timeout";
 
 /// A process that runs.

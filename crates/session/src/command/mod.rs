@@ -33,7 +33,7 @@ struct Program {
     load: usize,
     /// The program and its arguments, one word each; no shell reads them.
     words: Vec<String>,
-    /// The same without secrets, for people.
+    /// The command without secrets, for people.
     shown: String,
     /// The file of the run folder that keeps what it prints.
     log: String,
@@ -80,7 +80,7 @@ impl Program {
         names.any(|it| it == program)
     }
 
-    /// The same text without its secrets.
+    /// Replaces the secrets in a text.
     fn without_secrets(&self, text: String) -> String {
         let secrets = self.secrets.iter();
         secrets.fold(text, |text, (secret, shown)| {
@@ -190,7 +190,7 @@ struct Running<'a> {
     programs: Vec<Process>,
     /// None of them ran when the measured phase began.
     ended_early: bool,
-    /// What one had started still ran when it had ended.
+    /// A program's descendant outlived it.
     has_left: bool,
     error: Option<Error>,
 }

@@ -1,4 +1,4 @@
-//! What a program prints, in bounded memory.
+//! A program's output in bounded memory.
 
 /// Of what a program prints, so much is kept of the beginning, and as much of the end.
 const KEPT: usize = 256 * 1024;

@@ -22,14 +22,14 @@ use brokers::managed::Workspace;
 
 /// Time for a guardian to start a program, on a machine that is busy.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
-/// What is in the pipe when a program has ended is read in this time.
+/// Longest time for reading the pipe after a program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Lines of the output that an error shows, and letters of each.
 const TOLD_LINES: usize = 2;
 const TOLD_LETTERS: usize = 200;
-/// What a guardian says of a program that ended in order.
+/// The guardian's text for a program that succeeded.
 const SUCCESS: &str = "exit status 0";
-/// What ends a program after a time, and what is said of it then.
+/// A program that ends others after a time, and the guardian's text for that.
 const TIMEOUT: &str = "timeout";
 const TIMED_OUT: &str = "exit status 124";
 
@@ -209,7 +209,7 @@ impl Process {
         self.alive = running.into_iter().map(|it| it.id).collect();
     }
 
-    /// What became of it, and why it failed, where it did; all that is left of it is killed.
+    /// The program's end, and why it failed, where it did; kills all that is left of it.
     pub(super) fn end(mut self) -> (ProgramEnd, Option<Problem>) {
         let stayed = (!self.has_ended() || self.has_killed) && self.is_over();
         self.told |= !self.is_over();
@@ -260,7 +260,7 @@ impl Process {
         let _ = self.workspace.end(self.guardian.take());
     }
 
-    /// What it printed, without secrets.
+    /// The program's output, without secrets.
     fn output(&self) -> String {
         let asked = Instant::now();
         while !self.reader.is_finished() && asked.elapsed() < LAST_WORDS {

@@ -85,7 +85,7 @@ pub(super) fn profiling() -> Check {
     }
 }
 
-/// What a profile lacks, without the remedy, which is told once for all, and each lack once.
+/// Gaps of a profile, each once, without the remedy, which is shown once for all of them.
 fn lacking(notes: Vec<String>, remedy: Option<&str>, has_copies: bool) -> Vec<String> {
     let without = |note: String| {
         let found = remedy.and_then(|remedy| note.find(remedy));
@@ -102,7 +102,7 @@ fn lacking(notes: Vec<String>, remedy: Option<&str>, has_copies: bool) -> Vec<St
     notes
 }
 
-/// What lets this user take whole profiles.
+/// The command that permits this user whole profiles.
 fn profiling_fix() -> String {
     let remedy = Access::of_this_process().remedy(&AccessPart::ALL);
     remedy.map_or_else(
@@ -111,7 +111,7 @@ fn profiling_fix() -> String {
     )
 }
 
-/// What a profile is taken by unless an experiment says otherwise: `by cpu-clock at 999 Hz`.
+/// The default sampling clock: `by cpu-clock at 999 Hz`.
 fn sampling_clock() -> String {
     let usual = profile::Options::default();
     format!("by {} at {} Hz", usual.event.kernel_name, usual.frequency)

@@ -1,4 +1,4 @@
-//! What this machine lets us measure, and the fix for what it does not.
+//! Checks of whether this machine allows good measurements, and the fix for each that fails.
 
 mod archive;
 mod brokers;
@@ -18,13 +18,13 @@ pub enum Status {
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What was looked at: `perf permissions`.
+    /// Name of the check: `perf permissions`.
     pub name: String,
     /// How it turned out.
     pub status: Status,
-    /// What was found.
+    /// The value found.
     pub observed: String,
-    /// What that means for a measurement.
+    /// Effect on a measurement.
     pub meaning: String,
     /// The command or setting that improves it.
     pub fix: Option<String>,

@@ -25,7 +25,7 @@ use web::push::{PushNews, PushServer, PushTexts, Pusher};
 
 /// Where the page is.
 const PATH: &str = "/metrics";
-/// What is said of a server for series.
+/// Messages about a metrics server.
 const TEXTS: PushTexts = PushTexts {
     one: "set of metrics",
     many: "sets of metrics",
@@ -60,7 +60,7 @@ pub struct Exporter {
     start_unix_ns: u64,
 }
 
-/// What is served is taken as a whole: whoever reads slowly holds up nobody.
+/// Snapshots are served whole: a slow reader holds up nobody.
 #[derive(Clone, Debug)]
 struct Shared(Arc<Mutex<Arc<Snapshot>>>);
 

@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::snapshot::{BOUNDS, Durations, Labels, Snapshot, Value};
 
-/// What the page is.
+/// The page's media type.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Writes the page.

@@ -18,7 +18,7 @@ const QUANTILES: [(f64, &str); 5] = [
     (0.999, "0.999"),
     (1.0, "1"),
 ];
-/// What stands before the names of all series that bellows itself tells.
+/// Prefix of the names of bellows' own series.
 const PREFIX: &str = "bellows";
 /// Series that are kept; the machine's, the broker's and 10,000 of scraped pages.
 const MOST_SERIES: usize = 12_000;
@@ -26,7 +26,7 @@ const MOST_SERIES: usize = 12_000;
 /// Labels of a series, in the order of their names.
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// What a series is now.
+/// Current value of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     /// As it is.
@@ -58,7 +58,7 @@ pub(super) struct Snapshot {
     /// Labels that all series have.
     common: Labels,
     families: BTreeMap<String, Family>,
-    /// What each source of named series told last.
+    /// The latest series of each source of named series.
     told: BTreeMap<String, BTreeSet<(String, Labels)>>,
     /// The family of the named series of each source, name and unit.
     named: BTreeMap<(String, String, SeriesUnit), String>,

@@ -9,7 +9,7 @@ use super::snapshot::Snapshot;
 use super::{influx, otlp};
 use web::push::PushRequest;
 
-/// What to write where the address says no protocol.
+/// Help for an address without a protocol.
 const EXAMPLES: &str = "end it in /write?db=NAME (InfluxDB 1), /api/v2/write?org=ORG&bucket=NAME (InfluxDB 2) or /v1/metrics (OTLP)";
 
 /// A server that takes series; the path of its address says by which protocol.
@@ -74,7 +74,7 @@ impl MetricsTarget {
         &self.url
     }
 
-    /// What stands before a token in a header.
+    /// Prefix of a token in the header.
     pub(super) const fn scheme(&self) -> &'static str {
         match self.protocol {
             Protocol::Influx => "Token",
@@ -82,7 +82,7 @@ impl MetricsTarget {
         }
     }
 
-    /// What is to be said to hand over all series at a time.
+    /// A push of all series at once.
     pub(super) fn request(&self, snapshot: &Snapshot, start_ns: u64, unix_ns: u64) -> PushRequest {
         let (content_type, body) = match self.protocol {
             Protocol::Influx => {

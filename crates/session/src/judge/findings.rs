@@ -1,5 +1,4 @@
-//! What may be wrong with a run's numbers: it follows from the same facts as the verdict, and from the verdict.
-//! Causes that are one are told once.
+//! Warnings about a run's numbers, which follow from the verdict and its facts. A common cause is reported once.
 
 use archive::WarningCode as Code;
 use archive::{
@@ -358,7 +357,7 @@ fn of_run(e: &Facts) -> Vec<Warning> {
     all
 }
 
-/// What the profiler reports; `each` event is a sample, or there is a frequency.
+/// The profiler's warnings. With `each`, every event is a sample; else there is a frequency.
 pub(crate) fn profile_findings(outcome: &profile::Outcome, each: bool) -> Vec<Warning> {
     let mut all = Vec::new();
     if outcome.lost > 0 {
@@ -380,12 +379,11 @@ pub(crate) fn profile_findings(outcome: &profile::Outcome, each: bool) -> Vec<Wa
     all
 }
 
-/// What a profile lacks.
 const fn lacking(tier: Tier, gap: ProfileGap) -> Warning {
     Warning::new(tier, Finding::ProfileIncomplete { gap })
 }
 
-/// What a profile lacks: names of functions, callers, samples.
+/// Gaps of a profile: names of functions, callers, samples.
 pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
     let mut all = Vec::new();
     if profile.samples < LEAST_SAMPLES {
@@ -424,7 +422,7 @@ pub(crate) fn probed(profile: &Profile) -> Option<Warning> {
     (share >= PROBED).then(|| lacking(Tier::Caution, probed))
 }
 
-/// What executes the profiled program, by the classes that its samples have.
+/// The profiled program's runtime, by the classes of its samples.
 fn runtime(profile: &ProfileSummary) -> &'static str {
     let mut classes = profile.classes.iter();
     let runtime = classes.find_map(|it| match it.class {

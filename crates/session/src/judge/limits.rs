@@ -98,8 +98,8 @@ impl<'a> Derived<'a> {
         Conclusion::new(LimitedBy::Schedule, Cause::RateMet { late }, because)
     }
 
-    /// What is to be said first of a run that met its rate: a broker that stood still for a hundredth of it or
-    /// more, or why more than a hundredth of the messages left late.
+    /// First finding of a run that met its rate: the broker stalled for at least a hundredth of the run, or more than a
+    /// hundredth of the messages left late.
     pub(super) fn lateness(&self) -> Option<Lateness> {
         let e = self.e;
         if e.late_share <= LATE {
@@ -273,7 +273,7 @@ impl<'a> Derived<'a> {
         })
     }
 
-    /// The same, while it waited for cores that other processes had.
+    /// A stall while the broker waited for cores that other processes had.
     fn stalled_without_cores(&self) -> Option<Conclusion> {
         let for_s = self.e.stalled_s(self.e.stood_still(Stalled::Broker));
         let explains = self.stalled_for_cores(Stalled::Broker) && self.is_most_of_lost(for_s);
@@ -301,8 +301,8 @@ impl<'a> Derived<'a> {
         })
     }
 
-    /// What a verdict of this cause begins with, and how many reasons stand before it: faults of the run itself, where
-    /// they cost as much as is worth a line; or a stall of the broker, unless waits for a core took more of the time.
+    /// Prefix of a verdict of this cause, and the number of reasons before it: the run's own faults, where they cost
+    /// enough to mention, or a stall of the broker, unless run-queue wait took more of the time.
     pub(super) fn told_first(&self, cause: &Cause) -> Option<(&'static str, usize)> {
         let e = self.e;
         let is_told = matches!(
@@ -406,8 +406,7 @@ impl<'a> Derived<'a> {
         used.is_some_and(|used| used.cores + e.broker_run_queue_wait() >= f64::from(e.all_cores()))
     }
 
-    /// What lies between generator and broker, where that is what answers waited for, or where it hides the
-    /// broker.
+    /// A proxy or network between generator and broker that answers waited for, or that hides the broker.
     fn between(&self) -> Option<Conclusion> {
         let e = self.e;
         let wait = Awaited::Answers;
@@ -480,7 +479,7 @@ impl<'a> Derived<'a> {
         (queued || waiting) && self.broker_is_busy().is_none()
     }
 
-    /// What shows that the broker has no CPU left.
+    /// Evidence that the broker has no CPU left.
     fn broker_is_busy(&self) -> Option<Busy> {
         let e = self.e;
         let used = e.broker.as_ref()?;

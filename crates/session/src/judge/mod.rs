@@ -24,11 +24,11 @@ use thresholds::{AWAY, WORTH};
 pub(crate) use thresholds::{LAG_NS, LAG_PART};
 pub(crate) use trend::trend;
 
-/// What is to be said of a run; its sentences are made by `report`.
+/// The judgement of a run; `report` makes its sentences.
 #[derive(Debug)]
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
-    /// What may be wrong with the numbers, the gravest first.
+    /// Warnings, gravest first.
     pub(crate) findings: Vec<Warning>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn judge(facts: Facts) -> Judgement {
     Judgement { verdict, findings }
 }
 
-/// What was decided, and the codes of the reasons that it rests on.
+/// The decision, and the codes of its reasons.
 #[derive(Debug)]
 struct Conclusion {
     limited_by: LimitedBy,

@@ -1,4 +1,4 @@
-//! What is known of a load before it begins.
+//! Facts known before the load begins.
 
 use archive::Capacity;
 use experiment::Experiment;
@@ -8,7 +8,7 @@ use load::{Destination, DestinationKind, Group, Owed, Plan, QueueType};
 /// A queue's argument: how long its messages last.
 const MESSAGE_TTL: &str = "x-message-ttl";
 
-/// What is known of a load before it begins.
+/// Facts known before the load begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planned {
     /// Messages that may be in flight, all producers together.
@@ -24,7 +24,7 @@ pub(crate) struct Planned {
     pub(crate) messages: Option<u64>,
     pub(crate) closed_loop: bool,
     pub(crate) slow_consumers: bool,
-    /// What calibration says of such a load.
+    /// Calibrated capacity for such a load.
     pub(crate) capacity: Option<Capacity>,
 }
 

@@ -1,4 +1,4 @@
-//! What was observed, and what must be concluded.
+//! Facts of runs, and the conclusions that must follow from them.
 
 mod evidence;
 mod situations;
@@ -304,7 +304,7 @@ fn the_generators_own_stop_is_the_generators() {
 }
 
 /// At a low rate every message may be late, each by the wait of its event loop for a core: that is little of the time.
-/// What the loop did not wait for has another reason, on a full machine, too.
+/// The rest of the lateness has another reason, on a full machine, too.
 #[test]
 fn a_wait_for_a_core_is_held_against_the_time_for_which_messages_were_late() {
     for (rate, waited, late_s, why) in [
@@ -515,7 +515,7 @@ fn time_without_a_connection_is_among_the_reasons() {
     );
 }
 
-/// What is known of waiting for a core in the first stall.
+/// Run-queue wait in the first stall.
 fn stall_wait(facts: &Facts) -> StallWait {
     let found = judge(facts.clone()).findings;
     let mut waits = found.iter().filter_map(|it| match it.finding {

@@ -63,7 +63,7 @@ pub(super) const STALL_NS: u64 = 100_000_000;
 pub(super) const STALL_ANSWERS: u64 = 10;
 /// A silence in which the generator itself ran for less than this share is the generator's own.
 pub(super) const STALL_OWN: f64 = 0.2;
-/// What passes between the end of a silence by the loss of the connections, and the time without any.
+/// Longest time between a stall that ends in lost connections and the time without connections.
 pub(super) const UNTIL_LOST: Nanos = Nanos::from_millis(50);
 /// Stalls that a summary lists: a broker that stalls without end says nothing new.
 pub(super) const MOST_STALLS: usize = 1_000;

@@ -15,7 +15,7 @@ pub(crate) struct Blocked {
     more: bool,
 }
 
-/// What is told of one time.
+/// How much to report of one blocked time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
     /// Its reason.

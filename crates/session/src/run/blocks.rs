@@ -21,7 +21,7 @@ use profile::SamplingSwitch;
 
 use crate::usage::{Reading, UsageSource};
 
-/// What is not counted at the beginning of each block.
+/// Time left out at the beginning of each block.
 pub(crate) const GUARD: Nanos = Nanos::from_millis(200);
 /// A block whose readings come later than this after their instants is not counted.
 const LATEST_READING: Nanos = Nanos::from_millis(50);

@@ -52,13 +52,13 @@ pub(crate) struct LoadEnd<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Second {
     pub(crate) phase: Phase,
-    /// What had been used when it began.
+    /// Resource usage up to its beginning.
     pub(crate) before: Reading,
-    /// What had been used when it ended.
+    /// Resource usage up to its end.
     pub(crate) after: Reading,
 }
 
-/// What a companion has collected since it was called last, in the order in which it is kept.
+/// Results of a companion since the previous call, in the order in which they are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     /// Nodes that are other processes from now on: back, or about to start.
@@ -76,11 +76,11 @@ pub(crate) struct Collected {
     pub(crate) events: Vec<(Time, String)>,
     /// Sentences that belong to this moment.
     pub(crate) notes: Vec<String>,
-    /// What could not be read.
+    /// Readings that failed.
     pub(crate) unread: Vec<Unread>,
     /// All faults so far, where there is news of one.
     pub(crate) faults: Option<Vec<FaultOutcome>>,
-    /// What is waited for, and since how long.
+    /// The object of a wait, and how long it has lasted.
     pub(crate) waiting: Option<(String, Duration)>,
     pub(crate) warnings: Vec<Warning>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Unread {
     pub(crate) at: Time,
     /// The node that should have answered: 0 for a single broker, `None` where it is somebody else.
     pub(crate) node: Option<usize>,
-    /// What there is not: `the memory of one@host is not read`.
+    /// The missing reading: `the memory of one@host is not read`.
     pub(crate) what: String,
     /// The whole sentence where no fault explains it.
     pub(crate) otherwise: String,

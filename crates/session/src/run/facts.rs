@@ -11,7 +11,7 @@ use crate::judge::{LAG_NS, LAG_PART, Planned, stalls, trend};
 use crate::usage::Usage;
 
 impl Recording<'_> {
-    /// What is known of the run.
+    /// The facts of the run.
     pub(crate) fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
         let seconds = self.measured_length.as_secs_f64();
         if !self.context.loaded() {
@@ -219,7 +219,7 @@ impl Recording<'_> {
         headline.filter_map(too_few).collect()
     }
 
-    /// What became of the operations of each scenario that has such.
+    /// Results of the operations of each scenario that has any.
     fn churn_facts(&self, outcome: &load::Outcome) -> Vec<ChurnFacts> {
         let scenarios = self.context.scenarios.iter().enumerate();
         let facts = scenarios.filter_map(|(index, scenario)| {
@@ -290,7 +290,7 @@ fn not_received(outcome: &load::Outcome, planned: &Planned) -> Option<(u64, Opti
     Some(missing).filter(|it| it.0 > 0 && outcome.error.is_none())
 }
 
-/// What was lacking of what was due; without a schedule that is what the seconds without a fault had.
+/// The part of the due work that was not done; without a schedule, seconds without a fault set the amount due.
 fn lacking(
     seconds: &[WholeSecond],
     faults: &[OwnFault],

@@ -21,7 +21,7 @@ use crate::usage::Killed;
 use brokers::{Broker, Fault, PlayedFaults};
 use experiment::{FaultSpec, RunFault, is_for_good};
 
-/// What happened to the broker.
+/// An event of a fault.
 #[derive(Debug)]
 pub(crate) enum FaultEvent {
     /// A fault began.
@@ -45,7 +45,7 @@ pub(crate) enum FaultEvent {
     },
     /// A killed node starts again below this process: what it uses until it is back is its own.
     Starts { node: usize, pid: u32 },
-    /// What is confirmed first after the fault that began last is watched for from now on.
+    /// The first confirm after the latest fault is awaited from now on.
     Watched,
     /// A fault could not be done, or the broker did not come back from it.
     Failed {
@@ -56,7 +56,7 @@ pub(crate) enum FaultEvent {
         began: bool,
         reason: String,
     },
-    /// What the broker did of the faults that it plays by itself.
+    /// The broker's report of the faults that it plays by itself.
     Played(Result<Option<PlayedFaults>, brokers::BrokerError>),
 }
 
@@ -72,7 +72,7 @@ fn outages(faults: &[FaultSpec]) -> Vec<(usize, &FaultSpec)> {
     outages
 }
 
-/// What the load tells those who play faults.
+/// Instants of the load that faults are timed by.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// The measured phase begins then.
@@ -81,7 +81,7 @@ enum Moment {
     SendingEnded,
 }
 
-/// What those who play faults do beside them.
+/// Profiling beside the faults.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     /// Whether a profile is taken, whose processes get names.
@@ -117,7 +117,7 @@ pub(super) struct Player<'env> {
     beside: Beside,
     moments: Receiver<Moment>,
     tell: Sender<FaultEvent>,
-    /// What the broker said of itself when sending had ended.
+    /// The broker's state when sending had ended.
     state: Option<BrokerState>,
     /// Whether the broker was killed for good, so that nobody asks it for anything.
     is_gone: bool,
@@ -298,7 +298,7 @@ impl Player<'_> {
     }
 }
 
-/// What is injected at the beginning and at the end of a fault; `None` where the broker plays it by itself.
+/// The injections at the beginning and end of a fault; `None` where the broker plays it by itself.
 const fn injected(kind: RunFault) -> Option<(Fault, Fault)> {
     match kind {
         RunFault::Stop => Some((Fault::Pause, Fault::Resume)),
@@ -352,7 +352,7 @@ impl Faults {
         }
     }
 
-    /// What has happened since the last time.
+    /// Events since the previous call.
     fn take(&mut self) -> Collected {
         let mut collected = Collected::default();
         while let Ok(event) = self.events.try_recv() {
@@ -449,8 +449,8 @@ impl Faults {
         collected.events.push((at, label(kind, node) + end));
     }
 
-    /// What did not take place as the experiment has it: faults that failed, that had not begun when the run ended, or that
-    /// began late. Faults that a broker plays by itself it counts itself.
+    /// Faults that did not take place as planned: they failed, had not begun when the run ended, or began late. A
+    /// broker counts those that it plays by itself.
     fn missed(&self, interrupted: bool) -> Option<Warning> {
         let is_injected = |fault: &&FaultSpec| injected(fault.kind).is_some();
         let planned = self.specs.iter().filter(is_injected).count();

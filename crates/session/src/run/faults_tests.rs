@@ -87,14 +87,14 @@ fn context() -> RunContext {
     begun(tempfile::tempdir().unwrap().path()).0
 }
 
-/// What happened, with milliseconds since the beginning.
+/// The events of these faults, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let told = told(faults).into_iter();
     told.filter(|(_, event)| !matches!(event, FaultEvent::Watched | FaultEvent::Starts { .. }))
         .collect()
 }
 
-/// The same, with when the first confirm is watched for.
+/// Events of these faults, with the watch for the first confirm.
 fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let mut broker = nodes();
     let control = load::Control::new();
@@ -165,7 +165,7 @@ fn a_fault_lasts_until_what_it_took_away_confirms_again() {
     assert_eq!(until(failed), None, "it did not begin");
 }
 
-/// What the start itself takes is a part of it, and no other program's.
+/// The start's own usage belongs to the node, not to another program.
 #[test]
 fn a_killed_node_is_followed_from_its_start_on() {
     use FaultEvent::{Back, Began, Starts, Watched};

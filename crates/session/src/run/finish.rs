@@ -21,12 +21,12 @@ use crate::judge::judge;
 use crate::usage::{Usage, between};
 use experiment::Requirement;
 
-/// What is known when the load has ended.
+/// Facts known when the load has ended.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) outcome: load::Outcome,
     pub(crate) topology: Topology,
-    /// What the Erlang processes of each of the broker's nodes do, as far as they could be asked.
+    /// The Erlang processes of each of the broker's nodes, as far as the nodes answered.
     pub(crate) processes: Vec<Vec<ErlangProcess>>,
     /// Warnings that do not follow from what was measured.
     pub(crate) warnings: Vec<Warning>,
@@ -127,7 +127,7 @@ impl Recording<'_> {
         }
     }
 
-    /// What was noted while it ran, and of its end.
+    /// Warnings of the run and of its end.
     fn noted(&mut self, outcome: &load::Outcome) -> Vec<Warning> {
         let mut noted = std::mem::take(&mut self.summary.warnings);
         noted.append(&mut self.not_permitted);
@@ -146,7 +146,7 @@ impl Recording<'_> {
         (!self.programs.is_empty()).then(|| Warning::new(Tier::Note, ended))
     }
 
-    /// What became of the requirements.
+    /// Outcomes of the requirements.
     fn required(&self, summary: &RunSummary, outcome: &load::Outcome) -> Vec<RequirementOutcome> {
         let unfinished = self.unfinished(outcome);
         let judge = |it: &Requirement| {
@@ -173,7 +173,7 @@ impl Recording<'_> {
         (stopped || outcome.drain_cut).then_some("the run was stopped before its end")
     }
 
-    /// The same of one about calls whose trace ended before the load did.
+    /// Why a requirement of calls is undecided: their trace ended before the load did.
     fn cut_off(&self, requirement: &Requirement) -> Option<&'static str> {
         let mut scenarios = self.context.scenarios.iter();
         let about = scenarios.find(|it| {
@@ -289,7 +289,7 @@ impl Recording<'_> {
         summary
     }
 
-    /// What became of the operations of each scenario that has such.
+    /// Results of the operations of each scenario that has any.
     fn scenario_summaries(
         &self,
         outcome: &load::Outcome,
@@ -345,7 +345,7 @@ impl Recording<'_> {
         self.context.scenarios.iter().filter_map(of).collect()
     }
 
-    /// What has no answer counts with the time it has waited.
+    /// Adds operations without an answer, with the time they have waited.
     fn add_censored(&mut self, outcome: &load::Outcome) {
         let Some(censored) = &outcome.censored else {
             return;

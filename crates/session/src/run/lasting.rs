@@ -17,7 +17,7 @@ struct Moved {
     until: Time,
 }
 
-/// What was sent, acknowledged and received from the beginning of the measured phase on, and until when.
+/// Messages sent, acknowledged and received since the measured phase began, and until when.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lasting {
     sent: Moved,

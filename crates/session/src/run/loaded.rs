@@ -63,7 +63,7 @@ impl Loaded {
         })
     }
 
-    /// What is known before these scenarios load it.
+    /// Facts known before these scenarios begin.
     pub(super) fn context(
         &self,
         scenarios: &[Box<dyn Scenario>],

@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MOST_WAITING: usize = 1_024;
 /// Answers of a node whose times are kept: those of two days at one a second or two.
 const MOST_TIMES: usize = 100_000;
-/// What the VM counts by kind that a run keeps; the rest of its total is the emulator's own.
+/// The VM's memory kinds that a run keeps; the rest of its total is the emulator's own.
 const KINDS: [&str; 6] = ["total", "processes", "ets", "binary", "code", "atom"];
 
 /// Threads that read the memory of nodes, and what they have read.
@@ -41,7 +41,7 @@ pub(super) struct MemoryWatch {
 /// A reading that takes longer holds values of moments that lie so far apart that a node which allocates differs between them.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// What came of one reading.
+/// The result of one reading.
 struct NodeReading {
     node: usize,
     asked: Time,
@@ -50,11 +50,11 @@ struct NodeReading {
     result: Result<MemorySides, Error>,
 }
 
-/// What is known of a node.
+/// A node whose memory is read.
 #[derive(Debug, Default)]
 struct WatchedNode {
     name: String,
-    /// What it said last, until it fails to answer.
+    /// Its latest values, until it fails to answer.
     latest: Vec<(SeriesName, f64)>,
     /// Its answers.
     answers: u64,
@@ -90,7 +90,7 @@ impl MemoryWatch {
         }
     }
 
-    /// What has come since the last time.
+    /// Rows since the previous call.
     fn take(&mut self) -> Collected {
         let readings = self.readings.iter().flat_map(Receiver::try_iter);
         let readings: Vec<NodeReading> = readings.collect();
@@ -145,8 +145,8 @@ impl MemoryWatch {
         }
     }
 
-    /// What is known of all nodes now. How often a node did not answer is always known: whoever is told of it forgets what
-    /// the node said before.
+    /// Current values of all nodes. The count of unanswered readings is always included, and makes a listener drop the
+    /// node's older values.
     fn told(&self) -> Vec<(SeriesName, f64)> {
         let several = self.nodes.len() > 1;
         let nodes = self.nodes.iter().enumerate();
@@ -216,7 +216,7 @@ impl WatchedNode {
         self.failed > 0 && self.latest.is_empty()
     }
 
-    /// What reading it took.
+    /// The cost of the readings.
     fn sentence(&self) -> String {
         let mut took = self.took.clone();
         took.sort_unstable();
@@ -245,7 +245,7 @@ fn nanos(duration: Duration) -> Nanos {
     Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What a thread does.
+/// A thread's work.
 struct MemoryTask {
     node: usize,
     options: ConnectOptions,
@@ -305,7 +305,7 @@ impl MemoryTask {
     }
 }
 
-/// What is read of a node, as series; its number where there are several.
+/// A node's reading as series; `node` is its number where there are several.
 fn series(sides: &MemorySides, node: Option<usize>) -> Vec<(SeriesName, f64)> {
     let mut all = Vec::new();
     let mut bytes = |name: &str, label: Option<(&str, &str)>, value: Option<f64>| {
@@ -342,7 +342,7 @@ fn series(sides: &MemorySides, node: Option<usize>) -> Vec<(SeriesName, f64)> {
 
 /// The panel with both sides.
 const BOTH: &str = "both sides";
-/// What lies between what the VM says and what is resident.
+/// Source of the steps between the VM's total and resident memory.
 const BETWEEN: &str = "between the sides";
 
 fn named(

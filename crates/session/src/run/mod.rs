@@ -76,7 +76,7 @@ const LAST_LINES: usize = 5;
 pub struct RunOptions {
     /// Where run folders are made; `None` keeps no archive (and so takes no profile).
     pub runs_dir: Option<PathBuf>,
-    /// What is said of the run beforehand, which is kept in its folder.
+    /// Labels that are kept in the run's folder.
     pub labels: Labels,
     /// The command line that does it again. Who parsed it leaves secrets out; what looks like one in it is hidden
     /// once more before it is kept.
@@ -90,7 +90,7 @@ pub struct RunOptions {
     pub texts: Texts,
 }
 
-/// What makes sentences of a verdict and of warnings: `report` has it. By default none are made.
+/// Makes sentences of verdicts and warnings: `report` implements it. By default none are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts {
     /// Fills in the sentences of a verdict.
@@ -111,18 +111,18 @@ impl Default for Texts {
     }
 }
 
-/// What a run left.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
     /// The run folder, where one was kept.
     pub run_dir: Option<PathBuf>,
-    /// What stands in `run.json`; `summary` is always present. Where the load broke off, `state`
-    /// is `failed` and `error` says why; what was measured until then is there all the same.
+    /// The content of `run.json`, always with a `summary`. Where the load broke off, `state` is `failed`, `error` says
+    /// why, and the measurements until then are present.
     pub record: RunRecord,
     /// The measured phase as one interval with whole histograms, which also hold what was
     /// acknowledged and delivered in the drain.
     pub measured: Interval,
-    /// What was sampled in the measured phase, as it stands in the run folder: a profile of each event.
+    /// Profiles of the measured phase, one per event, as in the run folder.
     pub profiles: Vec<Profile>,
     /// Keeps others from removing the run folder while this lasts.
     pub lock: RunLock,

@@ -27,7 +27,7 @@ pub(super) fn all(names: &[String]) -> Vec<(ProcessId, String)> {
     found.into_iter().filter_map(named).collect()
 }
 
-/// What a process is called: its Erlang node, else its command.
+/// A process's name: its Erlang node, else its command.
 pub(super) fn name_of(pid: u32) -> Option<String> {
     ErlangNodes::list().name(pid)
 }
@@ -66,7 +66,7 @@ pub(super) fn find(name: &str) -> Result<u32, Problem> {
     }
 }
 
-/// What tells a process from others of its name.
+/// Columns that tell processes of one name apart.
 fn row(pid: u32, nodes: &ErlangNodes) -> [String; 5] {
     let ports = sockets::listening_ports(pid);
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
@@ -202,7 +202,7 @@ fn told(arguments: &[String], variable: impl FnOnce() -> Option<String>) -> Vec<
     }
 }
 
-/// What EPMD answers to `NAMES_REQ` (erl_dist_protocol(3)): its port in four bytes, and a line for each node.
+/// EPMD's answer to `NAMES_REQ` (erl_dist_protocol(3)): its port in four bytes, and a line for each node.
 fn ask(port: u16) -> io::Result<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let deadline = Instant::now() + EPMD_TIMEOUT;

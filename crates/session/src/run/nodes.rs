@@ -1,4 +1,4 @@
-//! What each node of a cluster uses in the measured phase.
+//! Resource usage of each node of a cluster in the measured phase.
 
 use archive::NodeSummary;
 
@@ -13,7 +13,7 @@ impl Recording<'_> {
         self.keep_peaks_of_nodes();
     }
 
-    /// What each node has used since the beginning of the measured phase.
+    /// Sums up each node's usage since the measured phase began.
     pub(super) fn sum_up_nodes(&mut self) {
         let now = self.usage.nodes();
         let Some(before) = self.nodes_before.take() else {

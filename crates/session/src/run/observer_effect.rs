@@ -1,5 +1,4 @@
-//! What profiling cost: the counts of slices and the usage of processes in the blocks with and without it, set against each
-//! other by pairs.
+//! The cost of profiling: counts of slices and usage of processes in blocks with and without it, compared by pairs.
 
 use std::iter::Peekable;
 
@@ -28,7 +27,7 @@ pub(crate) struct Blocks {
     running: Option<RunningBlocks>,
 }
 
-/// What is sampled.
+/// Switches of the profiles, for blocks without profiling.
 #[derive(Debug, Default)]
 pub(super) struct SwitchedProfiles {
     pub(super) switches: Vec<SamplingSwitch>,
@@ -111,8 +110,8 @@ impl Blocks {
         }
     }
 
-    /// What profiling cost a load of messages, or of these operations, with a target rate or without; `None` where there were
-    /// no blocks. Times count from `origin`.
+    /// The cost of profiling for a load of messages, or of these operations, with a target rate or without; `None`
+    /// where there were no blocks. Times count from `origin`.
     pub(super) fn finish(
         &mut self,
         operations: Option<Operations>,
@@ -144,7 +143,7 @@ impl Blocks {
     }
 }
 
-/// What was counted in a block.
+/// Counts of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct BlockCount {
     number: u64,
@@ -155,7 +154,7 @@ struct BlockCount {
     received: u64,
     /// 99th percentiles; `None` where too few latencies were measured.
     ack_response: Option<u64>,
-    /// The same of deliveries or operations.
+    /// Deliveries or operations.
     end_to_end: Option<u64>,
 }
 
@@ -231,7 +230,7 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
         });
     }
 
-    /// What was counted in the blocks that are over.
+    /// Counts of the blocks that are over.
     fn finish(mut self) -> Vec<BlockCount> {
         if let Some(last) = self.blocks.next() {
             self.close(last.number);
@@ -240,7 +239,7 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
     }
 }
 
-/// What a block tells.
+/// Figures of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct BlockFigures {
     /// Of what is counted most.

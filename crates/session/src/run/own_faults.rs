@@ -1,4 +1,4 @@
-//! What a fault of the run itself had an effect on, and explains.
+//! Own faults of a run, and the effects that they explain.
 
 use archive::{FaultOutcome, OwnFault};
 

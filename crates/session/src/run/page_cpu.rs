@@ -1,4 +1,5 @@
-//! What a page of metrics costs the broker's CPU beside a load: the CPU time of each interval, by how much of a page was made in it.
+//! CPU time that a page of metrics costs the broker beside a load, estimated from the CPU time of each interval and the
+//! share of a page made in it.
 //!
 //! A line through `CPU time = a × length + b × pages` is fitted by least squares; a page that was in flight over several intervals
 //! is shared out among them by time, and `b` is what one costs. Intervals depend on each other, so that the interval of `b` comes
@@ -34,8 +35,9 @@ pub(super) struct Flight {
     pub(super) done: Time,
 }
 
-/// What a page costs; `None` where it cannot be told: too few pages, one all the time, as many in each interval, or something that comes and
-/// goes with them, so that they seem to cost less than nothing. Both are in the order of time, and flights do not overlap.
+/// The cost of a page; `None` where it is not identifiable: too few pages, one in flight all the time, equally many in
+/// each interval, or a negative estimate because other work coincides with them. Both slices are in order of time, and
+/// flights do not overlap.
 pub(super) fn page_cpu(used: &[UsedCpu], flights: &[Flight]) -> Option<PageCpu> {
     let (rows, busy) = rows(used, flights);
     let pages = flights.len();
@@ -94,7 +96,7 @@ fn rows(used: &[UsedCpu], flights: &[Flight]) -> (Vec<Row>, f64) {
     (rows.collect(), busy)
 }
 
-/// What a fit needs of its rows.
+/// Sums for the fit.
 #[derive(Default)]
 struct Sums {
     lengths: f64,
@@ -191,7 +193,7 @@ mod tests {
         assert!(low < 0.0 && 0.0 < high, "{low} {high}");
     }
 
-    /// What pages of 40 ms cost, told from `pages` of them that are due then, while other work of the broker comes every five seconds as
+    /// Estimate for `pages` pages of 40 ms that are `due`, while other work of the broker comes every five seconds as
     /// they do.
     fn beside_work(pages: u64, cost: f64, due: &dyn Fn(u64) -> u64) -> Option<PageCpu> {
         let flights = (0..pages).map(|number| Flight {

@@ -98,7 +98,7 @@ fn is_usable(found: &PreparedData, experiment: &Experiment) -> bool {
         || (is_of_boot && age.is_some_and(|age| age < COMPACT_CLOCK_S))
 }
 
-/// What prepares data, and where it goes.
+/// The inputs from which data are prepared.
 struct Maker<'a> {
     experiment: &'a Experiment,
     broker: &'a BrokerSpec,
@@ -174,7 +174,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What is known of it, when all of it is on the disk.
+    /// Describes the data once all of them are on disk.
     fn describe(
         &self,
         data: &NodeData,

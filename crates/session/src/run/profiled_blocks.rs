@@ -24,7 +24,7 @@ impl Recording<'_> {
         self.blocks.add(slice, operations);
     }
 
-    /// What profiling cost; `None` where nobody wanted to know it, or nothing was sampled.
+    /// The cost of profiling; `None` where it was not requested, or nothing was sampled.
     pub(super) fn observer_effect(&mut self) -> Option<ObserverEffect> {
         let first = self.first();
         let operations = first.and_then(|first| first.operations);

@@ -29,7 +29,7 @@ const LATEST_TURN: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Profiling {
     profiles: Vec<EventProfile>,
-    /// What its times count from, also by the wall clock, where that is another instant than its files say.
+    /// The origin of its times, also by the wall clock, where it differs from that of its files.
     origin: Option<(Time, u64)>,
     started: Option<Time>,
     /// When it ended, where others go on.
@@ -39,7 +39,7 @@ pub(crate) struct Profiling {
     warnings: Vec<Warning>,
 }
 
-/// What is sampled of a process, and into which folder.
+/// Profiling of a process, and the folder for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampling<'a> {
     /// A profile for each.
@@ -75,7 +75,7 @@ struct SampledPart {
     source: Source,
 }
 
-/// What writes the stacks of a profile.
+/// The writer of a profile's stacks.
 #[derive(Debug)]
 enum Source {
     /// The sampler, until it is stopped.
@@ -88,13 +88,13 @@ enum Source {
     Ended(Outcome),
 }
 
-/// What became of the profiles.
+/// The results of profiling.
 #[derive(Debug, Default)]
 pub(crate) struct Profiled {
-    /// What was sampled in the window.
+    /// Profiles of the window.
     pub(crate) profiles: Vec<Profile>,
     pub(crate) warnings: Vec<Warning>,
-    /// What the profiler itself used, in cores, while it sampled.
+    /// The profiler's own usage while it sampled, in cores.
     pub(crate) own_cores: f64,
 }
 
@@ -246,7 +246,7 @@ impl Profiling {
         }
     }
 
-    /// What switches sampling off for a while, and on again.
+    /// Switches that pause and resume sampling.
     pub(crate) fn switches(&self) -> Vec<SamplingSwitch> {
         self.samplers().map(Sampler::switch).collect()
     }
@@ -273,7 +273,7 @@ impl Profiling {
         }
     }
 
-    /// What memory the process takes and gives back from an instant on does not count in what it holds.
+    /// Ignores memory that the process allocates or frees from an instant on.
     pub(crate) fn hold_until(&self, at: Time) {
         self.samplers().for_each(|it| it.hold_until(at));
     }
@@ -427,7 +427,7 @@ impl EventProfile {
         parts.for_each(SampledPart::abandon);
     }
 
-    /// The same warning, with the event that it is about where that is not the usual one.
+    /// Names the event in the warning, where it is not the usual one.
     fn of_event(&self, warning: Warning) -> Warning {
         let event = Some(&self.name).filter(|it| *it != USUAL_EVENT);
         Warning {

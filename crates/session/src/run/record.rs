@@ -30,12 +30,12 @@ pub enum Target {
     Name(String),
 }
 
-/// What to record.
+/// Options of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordOptions {
     /// Which process.
     pub target: Target,
-    /// What is sampled of it.
+    /// Profiling of the process.
     pub profile: ProfileSpec,
     /// How long; `None` until stopped.
     pub duration: Option<Nanos>,
@@ -177,7 +177,7 @@ impl Watch {
     }
 }
 
-/// What is known before a process is recorded.
+/// Facts known before a process is recorded.
 pub(super) fn context(
     process: ProcessId,
     origin: Time,
@@ -206,7 +206,7 @@ pub(super) fn context(
     }
 }
 
-/// What `run.json` holds of the experiment where there is none.
+/// The experiment in `run.json` where there is none.
 pub(super) fn experiment(spec: &ProfileSpec, pid: u32) -> serde_json::Value {
     serde_json::json!({
         "profile": {"pid": pid, "events": spec.events, "frequency": spec.frequency},

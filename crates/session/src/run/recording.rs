@@ -1,4 +1,4 @@
-//! What the load reports, on its way into the archive, to the observer and into the sums.
+//! Passes the load's reports on to the archive, the observer and the sums.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -37,10 +37,10 @@ const MOST_EVENTS: usize = 1_000;
 const MOST_ANSWERED: usize = 86_400;
 /// Shorter intervals are the edge of a phase: too short for the rate of a second.
 pub(crate) const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
-/// What was used in a shorter time says nothing of the second around it: the millisecond in which a drain ends is ours.
+/// Usage over a shorter time is not typical of the second around it: the millisecond in which a drain ends is ours.
 const SHORTEST_USAGE: Nanos = Nanos::from_millis(100);
 
-/// What is known before the load begins.
+/// Facts known before the load begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunContext {
     /// When the load begins; before that is known, when the run did.
@@ -58,7 +58,7 @@ pub(crate) struct RunContext {
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
-    /// What the run has to reach.
+    /// Requirements of the run.
     pub(crate) requirements: Vec<Requirement>,
     pub(crate) texts: Texts,
 }
@@ -76,7 +76,7 @@ pub(crate) struct WholeSecond {
     /// When it began, in seconds of the run, and its length.
     pub(crate) t: f64,
     pub(crate) dt: f64,
-    /// What was requested of the first scenario, where it has a rate, and what of its began.
+    /// Units requested of the first scenario, where it has a rate, and how many of those were begun.
     pub(crate) requested: Option<f64>,
     pub(crate) begun: u64,
     /// Messages that were sent, or operations that were completed.
@@ -116,7 +116,7 @@ pub(crate) struct Recording<'a> {
     pub(super) programs: BTreeMap<usize, ProgramSummary>,
     /// Features that the broker no longer permits.
     pub(super) not_permitted: Vec<Warning>,
-    /// What each of the broker's nodes logs, where that can be read.
+    /// Log of each of the broker's nodes, where readable.
     pub(super) logs: Vec<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
@@ -127,13 +127,13 @@ pub(crate) struct Recording<'a> {
     threads_before: ThreadTimes,
     connections_before: (Time, ConnectionCounts),
     behind_before: ConnectionCounts,
-    /// What broker and bellows may use, where they run on one machine.
+    /// Cores that broker and bellows may use together, where they run on one machine.
     pub(crate) combined_cores: Option<CombinedCores>,
-    /// What TCP says of our connections in the measured phase.
+    /// TCP's statistics of our connections in the measured phase.
     pub(crate) connections: Option<archive::ConnectionTime>,
-    /// What the broker's threads used in the measured phase.
+    /// Usage of the broker's threads in the measured phase.
     pub(crate) broker_threads: Option<ThreadUse>,
-    /// What each node of a cluster had used when the measured phase began.
+    /// Usage of each node of a cluster up to the beginning of the measured phase.
     pub(super) nodes_before: Option<Vec<NodeUse>>,
     /// The largest memory of each node in the measured phase, bytes.
     pub(super) node_peaks: Vec<u64>,
@@ -143,7 +143,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) idle_answer: Option<Nanos>,
     /// The process that passes connections on to the broker: its number and its name.
     pub(crate) proxy: Option<(u32, String)>,
-    /// What TCP says of that process's own connections in the measured phase.
+    /// TCP's statistics of that process's own connections in the measured phase.
     pub(crate) behind_proxy: Option<archive::ConnectionTime>,
     /// How long bytes stayed in that process.
     pub(crate) held_by_proxy: Option<Nanos>,
@@ -153,9 +153,9 @@ pub(crate) struct Recording<'a> {
     pub(super) companions: Vec<Box<dyn Companion>>,
     /// Their sums and warnings.
     pub(super) summary: RunSummary,
-    /// What could not be read, and was not told yet: of a fault that explains it the news may come a moment later.
+    /// Failed readings that were not reported yet: a fault that explains them may be reported a moment later.
     unread: Vec<Unread>,
-    /// What is waited for while the load runs, and since how long.
+    /// The object of a wait while the load runs, and how long it has lasted.
     waiting: Option<(String, Duration)>,
 }
 

@@ -1,4 +1,4 @@
-//! What was requested, and what of it was achieved.
+//! Requested work, and how much of it was achieved.
 
 use archive::{RequestedSummary, RequestedWindow};
 use measure::{Interval, Phase, Time};

@@ -6,17 +6,17 @@ use measure::{Counts, Interval, Metric, Nanos};
 
 use super::requested::Achieved;
 
-/// What a run knows of one of its scenarios.
+/// The run's state of one scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct ScenarioContext {
     pub(crate) name: &'static str,
     pub(crate) subject: String,
     /// `None` for messages.
     pub(crate) operations: Option<Operations>,
-    /// What its schedules ask for; `None` where it is unthrottled or waits for answers.
+    /// The rate requested by its schedules; `None` where it is unthrottled or waits for answers.
     pub(crate) requested: Option<load::Requested>,
     pub(crate) in_flight_limit: Option<u64>,
-    /// What was requested and achieved so far.
+    /// Work requested and achieved so far.
     pub(crate) achieved: Achieved,
 }
 

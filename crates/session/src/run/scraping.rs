@@ -15,7 +15,7 @@ use web::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
 /// How long after a request was due a phase that began before it may still be heard of.
 const HEARD_OF: Nanos = Nanos::from_millis(10_000);
 
-/// What is requested beside the load, and what came of it.
+/// Requests for pages beside the load, and their results.
 #[derive(Debug, Default)]
 pub(super) struct Scraping {
     plans: Vec<ScrapePlan>,
@@ -40,7 +40,7 @@ pub(super) struct Scraping {
     of_broker: Option<usize>,
     /// When its pages were requested and had been read, in the measured phase.
     flights: Vec<Flight>,
-    /// What the broker used in that phase.
+    /// CPU time of the broker in that phase.
     used: Vec<UsedCpu>,
 }
 
@@ -96,7 +96,7 @@ impl Scraping {
         self
     }
 
-    /// What was used up to the begin and to the end of an interval of the measured phase.
+    /// Counts the usage between the beginning and end of an interval of the measured phase.
     fn used(&mut self, before: &Reading, after: &Reading) {
         let (Some(_), Some(from), Some(to)) = (self.of_broker, before.broker, after.broker) else {
             return;

@@ -59,7 +59,7 @@ impl Recording<'_> {
         }
     }
 
-    /// What listens on the port is not the broker: it is not watched in the broker's place.
+    /// The process that listens on the port is not the broker, and is not watched in its place.
     fn behind(&mut self, pid: u32, proxy: String, product: &str) {
         if self.proxy.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! What a load reports, through to the archive and the summary: no broker, no socket, no clock.
+//! A load's reports, through to the archive and the summary: no broker, no socket, no clock.
 
 use archive::{
     FailedBy, FaultOutcome, Finding, RunReader, SeriesName, SeriesUnit, Tier, TraceSummary,
@@ -143,7 +143,7 @@ fn outcome(error: Option<load::Error>) -> Outcome {
     }
 }
 
-/// What is known when a run begins, with two seconds of warm-up and ten measured ones.
+/// The state of a run that begins, with two seconds of warm-up and ten measured ones.
 pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<RunWriter>) {
     let start = Start {
         origin: Time(9 * SECOND),

@@ -33,10 +33,10 @@ pub(crate) fn count_again(topology: &mut Topology, later: &Topology) {
     }
 }
 
-/// What a node says that its Erlang processes do.
+/// The Erlang processes of a node.
 pub(crate) type NodeProcesses = Result<Vec<ErlangProcess>, BrokerError>;
 
-/// What a broker says of itself.
+/// The state that a broker reports.
 #[derive(Debug)]
 pub(crate) struct BrokerState {
     /// When its topology had been read.
@@ -63,8 +63,8 @@ impl BrokerState {
     }
 }
 
-/// What a broker says of itself when a run has ended: what it said when sending had ended (`during`), with the messages that
-/// its queues hold now, else what it says now. The run's clients left at `left`.
+/// The broker's state at the end of a run: that of when sending had ended (`during`), with the messages that its queues
+/// hold now, else the present one. The run's clients left at `left`.
 pub(crate) fn at_end(
     during: Option<BrokerState>,
     left: Option<Time>,

@@ -15,7 +15,7 @@ use experiment::Experiment;
 /// The ways to the nodes that an experiment traces, and a log for its traces.
 ///
 /// # Errors
-/// What is needed to reach a node cannot be read.
+/// Where the cookie or address of a node cannot be read.
 pub(super) fn traced_broker(
     experiment: &Experiment,
     broker: &dyn Broker,
@@ -35,7 +35,7 @@ pub(super) fn traced_broker(
     Ok(traced)
 }
 
-/// What traces saw of a run.
+/// The results of a run's traces.
 #[derive(Debug, Default)]
 pub(super) struct Tracing {
     log: TraceLog,
@@ -75,7 +75,7 @@ impl Tracing {
         traces.into_iter().map(explained).collect()
     }
 
-    /// What traces saw since the last time, by the run's clock.
+    /// Calls and notes since the previous call, by the run's clock.
     fn take(&mut self) -> Collected {
         let (calls, notes) = self.log.take();
         let calls = calls.into_iter().map(|call| timed(call, self.origin));
@@ -86,7 +86,7 @@ impl Tracing {
         }
     }
 
-    /// What each trace came to.
+    /// The summary of each trace.
     fn summaries(&self, traces: Vec<TraceState>) -> Vec<TraceSummary> {
         let origin = self.origin;
         let seconds = |at: Time| at.since(origin).as_secs_f64();

@@ -20,7 +20,7 @@ const LEAD: Nanos = Nanos::from_millis(2_000);
 const RETURNS: Nanos = Nanos::from_millis(2_000);
 /// A busy node may take long to take a trace away; then it does so by itself.
 const CLOSING: Nanos = Nanos::from_millis(70_000);
-/// The same where somebody has stopped the run.
+/// The limit where somebody has stopped the run.
 const CLOSING_STOPPED: Nanos = Nanos::from_millis(5_000);
 /// The longest wait before the clock and the others are looked at.
 const STEP: Nanos = Nanos::from_millis(20);

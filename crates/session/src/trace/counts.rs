@@ -1,4 +1,4 @@
-//! What is counted of a trace: the slice of the moment, and the tally of the measured phase.
+//! Counters of a trace: the current slice, and the tally of the measured phase.
 
 use load::OperationTally;
 use measure::{Counts, Phase, Slice, Time};

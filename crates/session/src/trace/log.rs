@@ -1,4 +1,5 @@
-//! What traces saw, on its way from the threads that talk with nodes to the run: bounded, whoever takes it how late.
+//! A trace's results, on their way from the threads that talk with nodes to the run: bounded, however late they are
+//! read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,7 +36,7 @@ pub(crate) struct TraceState {
     pub(crate) slowest: Option<LoggedCall>,
 }
 
-/// What traces saw; clones share it. It takes no part in comparisons of experiments.
+/// Results of traces; clones share them. Comparisons of experiments ignore it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceLog(Arc<Mutex<Logged>>);
 

@@ -1,4 +1,4 @@
-//! What is measured of a trace.
+//! The metrics of a trace.
 
 use load::scenario::Operations;
 

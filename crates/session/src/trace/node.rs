@@ -1,5 +1,4 @@
-//! What talks with a node: a thread that traces the functions of all traces of one node there, and tells each trace's
-//! scenario what it saw.
+//! A thread that traces all traced functions of one node, and reports each trace's calls to its scenario.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -19,7 +18,7 @@ use experiment::OneTrace;
 
 /// The longest wait for an answer while the trace runs.
 const WAIT: Duration = Duration::from_millis(50);
-/// What the node refuses, it refuses within this time.
+/// A refusal of the node comes within this time.
 const REFUSED_WITHIN: Duration = Duration::from_millis(1_500);
 /// How long after the end of sending calls made before may still be heard of.
 const HEARD_OF: Nanos = Nanos::from_millis(300);
@@ -37,7 +36,7 @@ fn is_of(one: &OneTrace, call: &Call) -> bool {
         && arity.is_none_or(|it| it == call.arity)
 }
 
-/// What a scenario hears of its trace.
+/// Messages of the thread to a trace's scenario.
 #[derive(Debug)]
 pub(super) enum NodeNews {
     /// The node lets itself be traced.
@@ -50,7 +49,7 @@ pub(super) enum NodeNews {
     Closed,
 }
 
-/// What was seen of a function.
+/// A call that was seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SeenCall {
     Called {
@@ -65,7 +64,7 @@ pub(super) enum SeenCall {
     },
 }
 
-/// What the thread is told to do.
+/// Orders to the thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     /// Trace from now on.

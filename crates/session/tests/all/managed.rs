@@ -64,7 +64,7 @@ fn processes_of(parent: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// What is left of nodes whose directories were in `parent`, and of the emulators `pids`.
+/// Remains of nodes whose directories were in `parent`, and of the emulators `pids`.
 fn left(parent: &Path, pids: &[u32], uid: u32) -> Vec<String> {
     let mut left: Vec<String> = processes_of(parent)
         .iter()
@@ -244,7 +244,7 @@ fn sorted_words(line: &str) -> Vec<String> {
     words
 }
 
-/// What is being done, where that is what is told.
+/// The text of a step.
 fn step(progress: Progress<'_>) -> Option<String> {
     match progress {
         Progress::Step(text) => Some(text.to_owned()),

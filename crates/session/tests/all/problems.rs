@@ -282,7 +282,7 @@ fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
     }
 }
 
-/// What the TOML reader refuses names its key and line as our own checks do.
+/// Errors of the TOML reader name key and line as our own checks do.
 #[test]
 fn what_is_no_experiment_is_told_by_key_and_line() {
     let load = "[[load]]\ndestination = 'queue://q'\n";

@@ -15,7 +15,7 @@ use brokers::rabbitmq::{Config, RabbitMq};
 use erlang::{Node, term::as_bytes};
 use tempfile::TempDir;
 
-/// What the node says of a node that it starts as RabbitMQ 4 does: to ask others by, and apart from its own links.
+/// Starts a hidden node as RabbitMQ 4 does its helper, and asks it for release, directories and EPMD's names.
 const HELPER_NODE: &str = r#"
 {ok, Pid, Name} = peer:start(#{name => "helper-" ++ os:getpid(), args => ["-hidden"]}),
 Said = erpc:call(Name, fun() ->

@@ -1,4 +1,4 @@
-//! What `tests/all/managed.rs` starts: the guardian, and an owner to be killed.
+//! The program that `tests/all/managed.rs` starts: the guardian, and an owner to be killed.
 
 use std::{env, ffi::OsString, process::ExitCode, thread, time::Duration};
 

@@ -30,7 +30,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const CLOCK_WAS_SET: u64 = 100_000_000;
 const DAY: u64 = 86_400_000_000_000;
 
-/// What the followers of all processes share.
+/// State shared by the followers of all processes.
 pub(super) struct Shared<'a> {
     pub(super) what: &'a ContinuousOptions,
     pub(super) run: &'a RunOptions,
@@ -42,7 +42,7 @@ pub(super) struct Shared<'a> {
 pub(super) struct Follower<'a> {
     pub(super) shared: &'a Shared<'a>,
     pub(super) process: ProcessId,
-    /// What it is called.
+    /// The process's name.
     pub(super) name: String,
     pub(super) tell: Sender<Told>,
 }

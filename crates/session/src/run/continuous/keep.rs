@@ -106,7 +106,7 @@ impl Keep {
         removable.map(|(_, bytes)| *bytes).collect()
     }
 
-    /// What could not be removed, and why; each only once.
+    /// Files that could not be removed, and why; each only once.
     pub(super) fn take_troubles(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.troubles)
     }

@@ -32,14 +32,14 @@ const MOST_PROCESSES: usize = 64;
 /// Processes whose refusal is remembered.
 const MOST_REFUSED: usize = 10_000;
 
-/// What to record for days.
+/// Options of a recording that lasts days.
 #[derive(Clone, Debug)]
 pub struct ContinuousOptions {
     /// The one process, by its number; the recording ends with it.
     pub pid: Option<u32>,
     /// All processes that have one of these names, and those that come to have one.
     pub names: Vec<String>,
-    /// What is sampled of each.
+    /// Profiling of each process.
     pub profile: ProfileSpec,
     /// How long a period is.
     pub every: Nanos,
@@ -49,7 +49,7 @@ pub struct ContinuousOptions {
     pub most_bytes: u64,
     /// The recording's name, which its periods carry; where it is empty, the processes' names.
     pub recording: String,
-    /// What is said of each period.
+    /// Labels of each period.
     pub labels: BTreeMap<String, String>,
     /// How long; `None` until stopped.
     pub duration: Option<Nanos>,
@@ -57,12 +57,12 @@ pub struct ContinuousOptions {
     pub push: Option<PushOptions>,
 }
 
-/// What a continuous recording tells while it goes on.
+/// Events of a continuous recording.
 #[derive(Debug)]
 pub enum Told {
     /// A process was found and is sampled from now on.
     Following {
-        /// What it is called.
+        /// The process's name.
         process: String,
         /// Its number.
         pid: u32,
@@ -74,14 +74,14 @@ pub enum Told {
     },
     /// A process has ended.
     Ended {
-        /// What it was called.
+        /// The process's name.
         process: String,
         /// Its number.
         pid: u32,
     },
     /// A process cannot be recorded; the others are.
     Refused {
-        /// What it is called.
+        /// The process's name.
         process: String,
         /// Its number.
         pid: u32,
@@ -94,7 +94,7 @@ pub enum Told {
     Paused(Problem),
     /// Something did not work that does not stop the recording.
     Trouble(Problem),
-    /// What was in trouble works again.
+    /// The end of a trouble, as text.
     Recovered(String),
     /// A profile is to be sent.
     #[doc(hidden)]
@@ -117,7 +117,7 @@ pub struct PeriodEnd {
     pub id: String,
     /// Its folder.
     pub run_dir: PathBuf,
-    /// What the process is called.
+    /// The process's name.
     pub process: String,
     /// Its number.
     pub pid: u32,
@@ -133,7 +133,7 @@ pub struct PeriodEnd {
     pub bytes: u64,
     /// The process or the recording ended in it.
     pub is_short: bool,
-    /// What may be wrong with it.
+    /// Warnings about the period.
     pub warnings: Vec<String>,
     /// Periods of the recording that are kept.
     pub kept: usize,

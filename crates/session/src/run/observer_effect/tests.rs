@@ -28,7 +28,7 @@ fn slice(at_ms: u64, sent: u64, received: u64, latency: Nanos) -> Slice {
     slice
 }
 
-/// What a broker had used by an instant that uses so many cores.
+/// Usage up to an instant of a broker that uses so many cores.
 fn reading(at: Time, broker_cpu: Nanos) -> Reading {
     let used = |cpu| {
         Some(ProcessUse {

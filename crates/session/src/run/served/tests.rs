@@ -9,7 +9,7 @@ use crate::run::tests::{Heard, begun};
 use crate::usage::{Reading, UsageSource};
 use brokers::Listener;
 
-/// What a source of usage is told.
+/// Calls that a source of usage received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Follow(u32),

@@ -122,7 +122,7 @@ const fn table(
     }
 }
 
-/// What a type is called in a file, and an example of it; none for tables of their own.
+/// Name of a type in a file, and an example; none for tables of their own.
 const TYPES: &[(&str, &str, &str)] = &[
     ("bool", "`true` or `false`", "true"),
     ("u8", "whole number", "5"),
@@ -317,7 +317,7 @@ fn read(file: &str) -> Value {
     serde_json::to_value(experiment).expect("JSON")
 }
 
-/// What the files that hold an experiment's types say of them.
+/// Docs and keys in the files that hold an experiment's types.
 #[derive(Default)]
 struct Sources {
     structs: BTreeMap<String, ItemStruct>,
@@ -419,7 +419,7 @@ fn key(field: &Field, name: String) -> Key {
     }
 }
 
-/// What stands in `#[serde(…)]`.
+/// The content of `#[serde(…)]`.
 fn attribute(attrs: &[syn::Attribute]) -> String {
     let lists = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::List(list) if list.path.is_ident("serde") => Some(list.tokens.to_string()),
@@ -482,7 +482,7 @@ fn words(of: &str) -> &'static str {
     )
 }
 
-/// What the key is where the file does not say.
+/// The key's default.
 fn default(table: Option<&Value>, key: &Key) -> String {
     let value = table.and_then(|table| table.get(&key.name));
     match value {
