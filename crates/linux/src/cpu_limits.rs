@@ -6,7 +6,7 @@ use std::fs;
 
 use crate::cpus::cpu_list;
 
-/// What one process may use.
+/// CPU limits of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuLimits {
     /// Processors, by number.
@@ -15,7 +15,7 @@ pub struct CpuLimits {
     quota: Option<(f64, String)>,
 }
 
-/// What two processes of one machine may use.
+/// Cores of two processes on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CombinedCores {
     /// Cores that at least one of them may use.

@@ -19,7 +19,7 @@ const SEARCH_SHARE: u64 = 200;
 /// The accounts that `/proc` shows round user and system time down to a tick each.
 const ROUNDING_TICKS: u64 = 2;
 
-/// What a process or a tree of processes has used so far.
+/// CPU time and memory of a process or a tree of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessUse {
     /// CPU time, user and kernel.
@@ -112,13 +112,13 @@ impl ProcessTree {
         self.accounts.total
     }
 
-    /// What was taken for the tree is not it.
+    /// Forgets a root that was mistaken.
     pub fn leave(&mut self) {
         *self = Self::of(None);
     }
 
-    /// What it has used up to now; `None` where its root is gone. A root that ends has given its memory back
-    /// already: then the last that it had counts.
+    /// Use up to now; `None` once the root is gone. A root that ends has already given its memory back: then its last
+    /// reading counts.
     pub fn read(&mut self) -> Option<ProcessUse> {
         let root = self.root?;
         let stat = root.stat()?;
@@ -187,7 +187,7 @@ fn descendants(mut tree: Vec<ProcessId>) -> Vec<(ProcessId, u32)> {
     found
 }
 
-/// What was counted of each process that is known.
+/// Accounts of all known processes.
 #[derive(Debug)]
 struct Accounts {
     members: BTreeMap<ProcessId, Account>,
@@ -198,14 +198,13 @@ struct Accounts {
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     parent: u32,
-    /// What was counted: its own time, and that of its children that have ended.
+    /// CPU time of its own, and of its children that have ended.
     cpu: Nanos,
     of_children: Nanos,
     /// Counted of children that have ended, and not yet in its account of them.
     owed: Nanos,
 }
 
-/// What is seen of a process.
 struct Seen {
     parent: u32,
     /// `None`: it has ended, and nobody has waited for it.
@@ -263,8 +262,8 @@ impl Accounts {
         }
     }
 
-    /// What was counted of those that are gone, by the nearest ancestor that is still there: its
-    /// account of children will have all of it. Without one, a stranger's will.
+    /// CPU time of processes that are gone, by the nearest ancestor that is still there: its account of children will
+    /// have all of it. Without one, a stranger's will.
     fn inherited(&self, gone: &[ProcessId]) -> BTreeMap<ProcessId, Nanos> {
         let mut inherited: BTreeMap<ProcessId, Nanos> = BTreeMap::new();
         for id in gone {

@@ -1,10 +1,10 @@
-//! What `/proc/PID/status` tells of a process or thread.
+//! `/proc/PID/status` of a process or thread.
 
 use std::{fs, io};
 
 use rustix::process::Signal;
 
-/// What matters of `/proc/PID/status`.
+/// Fields of `/proc/PID/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Name of the executable, at most 15 bytes; what is not UTF-8 is replaced.

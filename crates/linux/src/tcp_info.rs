@@ -1,6 +1,5 @@
-//! What the kernel's TCP counts for connections (`struct tcp_info` of `linux/tcp.h`, which only ever
-//! grows at its end), asked with socket diagnostics (netlink's `sock_diag`), which need no permission for
-//! one's own sockets.
+//! TCP counters of connections (`struct tcp_info` of `linux/tcp.h`, which only ever grows at its end), from socket
+//! diagnostics (netlink's `sock_diag`), which need no permission for one's own sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +24,7 @@ const PART: usize = 64 << 10;
 /// The kernel answers at once; nothing may make a run wait for it.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What TCP has counted for one connection. An older kernel leaves what it does not count 0.
+/// TCP counters of one connection; 0 where an older kernel lacks them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Time with bytes on the way, microseconds.

@@ -1,5 +1,5 @@
-//! What each thread of a process used: CPU time, and the time in which it was ready to run and had no
-//! core. One thread that fills a core limits a broker however many cores it has.
+//! CPU time and run-queue wait of each thread of a process. One thread that fills a core limits a broker however many
+//! cores it has.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ fn stack_pointer_in(text: &str) -> Option<u64> {
     u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()
 }
 
-/// What the threads of some processes had used up to an instant.
+/// Times of the threads of some processes up to an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTimes(BTreeMap<u32, Times>);
 
@@ -51,7 +51,7 @@ struct Times {
     run_queue_wait: Nanos,
 }
 
-/// What was used between two instants.
+/// Use between two instants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadUse {
     /// CPU time of the busiest thread.
@@ -77,7 +77,7 @@ impl ThreadTimes {
         Self(all)
     }
 
-    /// What was used since `before`; `None` where nothing is known.
+    /// Use since `before`; `None` where nothing is known.
     pub fn since(&self, before: &Self) -> Option<ThreadUse> {
         let mut used = ThreadUse::default();
         let mut busiest = None;

@@ -10,7 +10,7 @@ const SECTOR: f64 = 512.0;
 /// Devices of which meters are read; a machine may have thousands.
 const MOST_DEVICES: usize = 32;
 
-/// What the whole machine has done so far, and what its memory holds now. What the kernel does not tell is left out.
+/// Counts of the whole machine so far, and how its memory stands now. Values that the kernel lacks are left out.
 #[must_use]
 pub fn machine() -> Meters {
     let mut meters = Meters::default();

@@ -1,5 +1,5 @@
-//! What the machine and some processes do beside computing: memory by kind, disks, networks, page faults, context
-//! switches, pressure. Each reading is a list of meters; rates come from two of them.
+//! Use of machine and processes other than CPU: memory by kind, disks, networks, page faults, context switches,
+//! pressure. Each reading is a list of meters; rates come from two of them.
 
 mod machine;
 mod process;
@@ -11,7 +11,7 @@ use measure::Time;
 pub use machine::machine;
 pub use process::ProcessActivity;
 
-/// What a meter counts.
+/// Unit of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// Things of any kind.
@@ -24,18 +24,18 @@ pub enum Unit {
     Seconds,
 }
 
-/// What a meter says, and of what: its name, and labels that tell it from others of that name.
+/// Name of a meter, and the labels that tell it from others of that name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MeterName {
     /// `memory`, `disk`.
     pub name: &'static str,
     /// Each with its value: a device, a direction.
     pub labels: Vec<(&'static str, String)>,
-    /// What is counted.
+    /// Unit of amounts.
     pub unit: Unit,
 }
 
-/// What a meter shows.
+/// Amount of a meter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// As it is now.

@@ -14,8 +14,7 @@ const MOST_THREADS: usize = 500;
 /// Readings that a member may be missing from before it counts as ended; its number may be another's some time later.
 const MOST_MISSED: u32 = 10;
 
-/// What processes have done so far. Totals go on when one of them or one of their threads ends: what it had counted
-/// stays.
+/// Counts of some processes so far. Totals keep the counts of processes and threads that have ended.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessActivity {
     processes: Growth<ProcessId>,
@@ -29,7 +28,7 @@ struct Growth<Member> {
     sums: Vec<f64>,
 }
 
-/// What a member had counted when it was read last.
+/// Counts of a member at its last reading.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     counts: Vec<u64>,

@@ -24,7 +24,7 @@ struct Machine {
     random: Random,
     next: u32,
     live: BTreeMap<u32, Played>,
-    /// What the tree has used.
+    /// CPU time of the tree.
     truth: u64,
     /// Of that, what went where nobody can see it.
     hidden: u64,
@@ -211,7 +211,7 @@ fn children_that_nobody_saw_and_orphans_count() {
     assert_eq!(tree.read(), None, "the root is gone");
 }
 
-/// What is seen of a process between its end and its parent's notice of it.
+/// Memory of a process between its end and its parent's notice of it.
 #[test]
 fn the_memory_of_a_process_that_ends_is_the_last_that_it_had() {
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();

@@ -102,8 +102,7 @@ fn a_listener_is_found_by_its_address() {
     assert_eq!(settled(|| listening_on(&[address]), &nobody), nobody);
 }
 
-/// What is found once children that other tests start have let go of our sockets: between fork and exec they hold
-/// them all.
+/// Sockets found once children that other tests start have let go of ours: between fork and exec they hold them all.
 fn settled<T: PartialEq>(find: impl Fn() -> T, expected: &T) -> T {
     for _ in 0..50 {
         let found = find();
