@@ -15,7 +15,7 @@ use rustls::server::UnbufferedServerConnection;
 use crate::readiness::Readiness;
 use crate::tls::{CIPHER_BYTES, Connector, Session, Side, TlsError};
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// This many plain bytes.
@@ -240,7 +240,7 @@ impl<S: Side> Socket<S> {
         self.stream.peer_addr()
     }
 
-    /// What a time-out or an end means while the handshake is not over.
+    /// Error of a time-out or an end during the handshake.
     #[must_use]
     pub fn unfinished(&self, detail: impl Display) -> Option<TlsError> {
         self.is_being_secured()

@@ -75,7 +75,7 @@ pub trait ClientStream: Send + 'static {
         self.is_writable() && self.unsent() == 0
     }
 
-    /// What a time-out or an end means while the handshake is not over.
+    /// Error of a time-out or an end during the handshake.
     fn unfinished(&self, detail: impl Display) -> Option<TlsError> {
         self.is_being_secured()
             .then(|| TlsError::Unfinished(detail.to_string()))
@@ -125,7 +125,7 @@ pub trait Poller: Dial + Send + 'static {
     /// The system's.
     fn wait(&mut self, sleep: Sleep) -> io::Result<()>;
 
-    /// What the last wait brought, with the connections' tokens; other tokens mean nothing.
+    /// Events of the last wait, with the connections' tokens; other tokens mean nothing.
     fn events(&self) -> impl Iterator<Item = (usize, Readiness)>;
 }
 

@@ -1,4 +1,4 @@
-//! What went wrong with TLS, with the remedy.
+//! TLS errors and their remedies.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ const NAME: &str = "write the name that the certificate is for into the URL, or 
 const PORT: &str = "check the port: RabbitMQ has TLS on 5671 (amqps) and 15671 (https), and none on 5672 and 15672";
 
 impl TlsError {
-    /// What to do about it.
+    /// A remedy.
     #[must_use]
     pub fn help(&self) -> &'static str {
         self.text().1

@@ -38,7 +38,7 @@ const RECORD_EXTRA: usize = 64;
 
 /// A side of TLS: what `rustls` has under the same names for both, without a common trait.
 pub trait Side {
-    /// What its states carry.
+    /// Data of its states.
     type Data;
     /// Whether bytes that are not TLS are an error with a name; elsewhere they get an alert.
     const NAMES_STRANGERS: bool;
@@ -49,7 +49,7 @@ pub trait Side {
         encrypted: &'i mut [u8],
     ) -> UnbufferedStatus<'c, 'i, Self::Data>;
 
-    /// What is known of the other side.
+    /// State common to both sides.
     fn common(&self) -> &CommonState;
 }
 
