@@ -45,7 +45,7 @@ impl Counts {
         *largest = value.max(*largest);
     }
 
-    /// What was counted; 0 where the metric was not declared.
+    /// Count of a metric; 0 where it was not declared.
     #[must_use]
     pub fn get(&self, metric: Metric) -> u64 {
         self.values

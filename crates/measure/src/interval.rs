@@ -1,4 +1,4 @@
-//! What one thread, or all of them merged, saw between two instants.
+//! Counts and latencies between two instants, of one thread or all.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,14 +63,14 @@ pub struct Interval<R = Recorder> {
     pub latencies: R,
     /// After the warm-up: latencies of what was answered here and was due in the warm-up.
     pub carried: Option<R>,
-    /// What was due before belongs to the warm-up.
+    /// Messages due earlier belong to the warm-up.
     due_from: Time,
     /// Of other programs' messages, what was due from here on belongs to no phase of this run.
     due_until: Time,
     /// The longest time between two turns of the event loop in which work was due: how late the
     /// generator itself was.
     pub loop_lag_max: Nanos,
-    /// What the clients and the event loops waited for.
+    /// Time that clients and event loops spent waiting.
     pub waits: Waits,
     /// Counters of the scenarios that have such.
     pub counts: Counts,
@@ -90,7 +90,7 @@ impl Interval {
         self.latencies.due_in(self.phase).chain(carried)
     }
 
-    /// What it holds, as a slice.
+    /// Its counts and latencies as a slice.
     #[must_use]
     pub fn to_slice(&self) -> Slice {
         let mut slice = Slice::default();
@@ -140,7 +140,7 @@ impl<R: Latencies> Interval<R> {
         }
     }
 
-    /// The same without the latencies, which may belong to another phase.
+    /// Merges all but the latencies, which may belong to another phase.
     pub fn merge_counts<S>(&mut self, other: &Interval<S>) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
@@ -201,7 +201,7 @@ impl<R: Latencies> Interval<R> {
         }
     }
 
-    /// The same for another program's message, which may be due after this run's last one; `None` then.
+    /// [`Self::due`] for another program's message; `None` where it is due after this run's last one.
     #[inline]
     pub fn due_elsewhere(&mut self, due: Time) -> Option<&mut R> {
         (due < self.due_until).then(|| self.due(due))

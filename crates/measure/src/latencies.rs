@@ -1,4 +1,4 @@
-//! What the recorders of a slice and of a sum have in common.
+//! Storage of latencies, for recorders of slices and of sums.
 
 use crate::Metric;
 

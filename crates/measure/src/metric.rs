@@ -30,7 +30,7 @@ pub enum MetricKind {
     Peak,
 }
 
-/// What is known of a metric.
+/// Description of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct MetricInfo {
@@ -47,7 +47,7 @@ pub struct MetricInfo {
     /// Whether it is one part of a whole that another histogram of the scenario measures: the means
     /// of all parts add up.
     pub part: bool,
-    /// What it means, in one sentence.
+    /// Meaning in one sentence.
     pub meaning: &'static str,
 }
 
@@ -351,7 +351,7 @@ impl Metric {
         Self(index as u16)
     }
 
-    /// What is known of it.
+    /// Its description.
     #[must_use]
     pub fn info(self) -> &'static MetricInfo {
         let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
@@ -392,7 +392,7 @@ impl<'de> Deserialize<'de> for Metric {
     }
 }
 
-/// What a file says of a metric.
+/// Description of a metric in a file.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Described {

@@ -11,7 +11,7 @@ macro_rules! named {
             /// All of them, in their order.
             $visible const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
-            /// What people call it.
+            /// Name for people.
             #[must_use]
             $visible const fn name(self) -> &'static str {
                 match self { $(Self::$value => $name,)+ }

@@ -13,7 +13,7 @@ crate::named! {
         /// Load runs, nothing counts towards the aggregates.
         #[default]
         Warmup = "warmup",
-        /// What the summary is about.
+        /// Phase of the summary.
         Measure = "measure",
         /// Nothing more is sent; acknowledgements and deliveries are awaited.
         Drain = "drain",

@@ -12,11 +12,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Problem {
-    /// What could not be done, or what makes no sense, and where: `cannot connect to
-    /// amqp://guest@localhost:5672/`.
+    /// Failure or senseless value, and where: `cannot connect to amqp://guest@localhost:5672/`.
     pub cause: String,
-    /// What was observed: the system's words, the broker's reply, the number that is out of
-    /// range. Where the cause quotes it, text leaves it out here.
+    /// Observed value: the system's words, the broker's reply, the number that is out of range. Where the cause quotes
+    /// it, text leaves it out here.
     pub value: String,
     /// The remedy.
     pub help: String,
@@ -45,7 +44,7 @@ impl Problem {
         }
     }
 
-    /// The same about the value of a key; texts name further keys as `{threads}`.
+    /// Names the key at fault; texts name further keys as `{threads}`.
     #[must_use]
     pub fn about(mut self, key: impl Into<Box<str>>) -> Self {
         self.about = key.into();
@@ -65,7 +64,7 @@ impl Problem {
         Self::new(format!("cannot {action} {}", path.display()), source, help)
     }
 
-    /// The same with what was observed, which the cause quotes.
+    /// Sets the observed value, which the cause quotes.
     #[must_use]
     pub fn observed(mut self, value: impl fmt::Display) -> Self {
         self.value = value.to_string();

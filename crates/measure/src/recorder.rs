@@ -22,7 +22,7 @@ pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HIGHEST_NS, SIGNIFICANT_DIGITS).expect("constant bounds")
 }
 
-/// What [`Recorder::histogram`] shows of a metric that nothing was recorded of.
+/// Histogram of a metric without values, for [`Recorder::histogram`].
 static NOTHING: LazyLock<Histogram<u64>> = LazyLock::new(new_histogram);
 
 /// The shortest latency that is counted as this one is.
@@ -36,7 +36,7 @@ pub fn lowest_equivalent(latency: Nanos) -> Nanos {
 pub struct DueHistogram<'a, H = Histogram<u64>> {
     /// [`Phase::Warmup`] or [`Phase::Measure`]: nothing is due in the drain.
     pub due: Phase,
-    /// What it holds.
+    /// Metric of these values.
     pub metric: Metric,
     /// The values, in nanoseconds.
     pub histogram: &'a H,
@@ -132,7 +132,7 @@ impl Recorder {
         })
     }
 
-    /// The same as what was due in a phase.
+    /// Filled histograms, as due in a phase.
     pub fn due_in(&self, phase: Phase) -> impl Iterator<Item = DueHistogram<'_>> {
         self.filled().map(move |(metric, histogram)| DueHistogram {
             due: phase.due(),

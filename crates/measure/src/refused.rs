@@ -7,7 +7,7 @@ use serde::de;
 /// Why a text is no value of its type: what is wrong with it, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What is wrong.
+    /// Reason for the refusal.
     pub what: String,
     /// The remedy; empty where only the description of the whole helps.
     pub help: String,
@@ -44,7 +44,7 @@ impl From<String> for Refused {
     }
 }
 
-/// What is wrong and the remedy in one line, as a command line's parser shows it.
+/// Reason and remedy in one line, as a command line's parser shows it.
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;

@@ -154,7 +154,7 @@ impl SliceRecorder {
         })
     }
 
-    /// The same as what was due in a phase.
+    /// Filled histograms, as due in a phase.
     pub(crate) fn due_in(
         &self,
         phase: Phase,

@@ -1,4 +1,4 @@
-//! What is printed of latency histograms.
+//! Figures of latency histograms, as printed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Metric;
 
-/// What is printed of a latency histogram. All values are nanoseconds; all are 0 at `count` 0.
+/// Figures of a latency histogram. All values are nanoseconds; all are 0 at `count` 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LatencySummary {
@@ -85,7 +85,7 @@ impl LatencySummary {
     }
 }
 
-/// What was recorded of nothing.
+/// Summary of no values.
 static NOTHING: LatencySummary = LatencySummary {
     count: 0,
     mean_ns: 0,

@@ -41,7 +41,7 @@ impl Nanos {
         }
     }
 
-    /// The same length in seconds.
+    /// Length in seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9

@@ -1,10 +1,10 @@
-//! What kept clients and event loops from doing more: time, told apart by its cause.
+//! Time in which clients and event loops waited, by cause.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// What a producer waits for.
+/// Reason why a producer waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
     /// For nothing but its event loop: a message is due, and may go.

@@ -11,7 +11,7 @@ const FULL: Bits = [u64::MAX; WORDS];
 /// Chunks per block.
 const CHUNKS: u64 = BLOCK / CHUNK;
 
-/// What an entry takes beside what it points to, bytes.
+/// Own size of an entry, bytes.
 const ENTRY_BYTES: usize = 48;
 
 #[derive(Clone, Debug)]

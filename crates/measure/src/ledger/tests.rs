@@ -6,7 +6,7 @@ use testkit::Random;
 
 use super::*;
 
-/// What is known of one message on its way to one receiver.
+/// One message on its way to one receiver.
 #[derive(Clone, Copy, Default)]
 struct Fate {
     in_order: u64,
@@ -14,7 +14,7 @@ struct Fate {
     flagged: u64,
 }
 
-/// What the ledger should say of one producer and its receivers.
+/// Expected totals of one producer and its receivers.
 #[derive(Default)]
 struct Model {
     sent: u64,
@@ -225,7 +225,7 @@ fn tracks_that_do_not_exist_are_left_alone() {
     assert!(notes.exchange(LedgerBatch::default()).is_empty());
 }
 
-/// What comes in order is one entry, however long it is.
+/// Messages in order are one entry, however many.
 #[test]
 fn a_clean_run_leaves_hardly_anything_to_send() {
     let mut notes = LedgerShard::new(&[0, 1]);

@@ -8,7 +8,7 @@ use super::bitmap::DeliveryBitmap;
 use super::shard::Chunk;
 use super::{Anomaly, BLOCK, LedgerBatch, MOST_BYTES, WORDS};
 
-/// What became of one producer's messages at the broker.
+/// Outcome of one producer's messages at the broker.
 #[derive(Clone, Debug, Default)]
 struct Producer {
     sent: u64,
@@ -34,7 +34,7 @@ struct Deliveries {
     flagged_count: u64,
     /// Of what is settled: confirmed, and neither returned nor delivered.
     settled_missing: u64,
-    /// What was sent before this one is owed from the first on that was delivered only: see [`Ledger::owe_from`].
+    /// Before this one, only what follows the first delivery is owed: see [`Ledger::owe_from`].
     owed_from: u64,
 }
 
@@ -115,7 +115,7 @@ pub struct LedgerSummary {
     pub exact: bool,
 }
 
-/// What became of every message.
+/// Outcome of every message.
 #[derive(Debug, Default)]
 pub struct Ledger {
     producers: Vec<Producer>,
@@ -215,8 +215,9 @@ impl Ledger {
         }
     }
 
-    /// What was sent before this sequence number need not come, and what came first tells where it begins: deliveries, counted
-    /// as in [`Ledger::new`], begin at a place in a stream, and a stream keeps the order of what a producer sends.
+    /// Messages before this sequence number need not come; the first that does tells where they begin: deliveries,
+    /// counted as in [`Ledger::new`], begin at a place in a stream, and a stream keeps the order of what a producer
+    /// sends.
     pub fn owe_from(&mut self, bitmap: usize, sequence: u64) {
         let at = bitmap.checked_sub(self.producers.len());
         if let Some(to) = at.and_then(|at| self.deliveries.get_mut(at)) {
