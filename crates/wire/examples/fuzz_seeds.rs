@@ -14,7 +14,7 @@ use wire::amqp091::*;
 
 /// The recorded conversation that the tests use, too.
 const SESSION: &str = include_str!("../tests/data/rabbitmq-session.txt");
-/// What qpid-proton wrote.
+/// Session recorded from qpid-proton.
 const PROTON: &str = include_str!("../tests/data/proton-session.txt");
 /// In the client and server targets: begin with an open connection, cut at every byte or not.
 const OPEN_CUT: u8 = 0x01;
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What qpid-proton wrote: its server's frames, and all values.
+/// Frames of qpid-proton's server, and all values.
 fn amqp10(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
     let target = "amqp10_client_input";
     corpus.put_mode(target, "handshake", FRESH, wire::amqp10::fuzzing::HANDSHAKE)?;
@@ -206,7 +206,7 @@ fn contents(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What else may come first.
+/// Other beginnings of a connection.
 fn greetings(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
     for (name, bytes) in [
         ("http", &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]),

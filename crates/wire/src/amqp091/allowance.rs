@@ -28,7 +28,7 @@ impl BodyAllowance {
         self.0.limit
     }
 
-    /// What is taken at present, in bytes.
+    /// Bytes taken at present.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.0.taken.load(Ordering::Relaxed)

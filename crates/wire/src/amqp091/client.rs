@@ -30,7 +30,7 @@ mod handshake;
 /// A connection, seen from the client.
 pub type Client = Connection<ClientSide>;
 
-/// What only the client's side of a connection has.
+/// Client's side of a connection.
 #[derive(Debug)]
 pub struct ClientSide {
     config: ClientConfig,
@@ -303,7 +303,7 @@ impl Connection<ClientSide> {
         }
     }
 
-    /// What the server said about itself; empty before it did.
+    /// Server properties; empty before it did.
     #[must_use]
     pub fn server_properties(&self) -> Table<'_> {
         self.side.server_properties.view()

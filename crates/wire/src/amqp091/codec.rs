@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// What has not been read yet.
+    /// Bytes not read yet.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()

@@ -1,8 +1,8 @@
-//! What both sides share: the output, the receiver, and the time-outs.
+//! Shared by both sides: the output, the receiver, and the time-outs.
 //!
-//! Heartbeats (specification 4.2.7): twice per interval each side looks whether it has written
-//! anything since the last look, and sends a heartbeat if not, so that it is never silent for
-//! longer than an interval. The peer is given up after two intervals of silence.
+//! Heartbeats (specification 4.2.7): twice per interval each side looks whether it has written anything since the last
+//! look, and sends a heartbeat if not, so that it is never silent for longer than an interval. The peer is given up
+//! after two intervals of silence.
 
 use measure::{Nanos, Time};
 
@@ -16,7 +16,7 @@ use super::spec::{
 };
 use super::table::FieldTable;
 
-/// What both sides can do, as they say it in the handshake.
+/// Capabilities that both sides announce in the handshake.
 pub(super) fn capabilities() -> Result<FieldTable, EncodeError> {
     let mut capabilities = FieldTable::new();
     for name in [

@@ -1,4 +1,4 @@
-//! What each side of a connection wants before it knows the other.
+//! Configuration of each side of a connection.
 
 use measure::Nanos;
 
@@ -28,7 +28,7 @@ impl Mechanism {
     }
 }
 
-/// What a client wants. `Default` is guest on `/`, with the limits of RabbitMQ's own clients.
+/// Configuration of a client. `Default` is guest on `/`, with the limits of RabbitMQ's own clients.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// User name.
@@ -49,7 +49,7 @@ pub struct ClientConfig {
     pub connection_name: String,
     /// Largest body that is joined, in bytes; at most [`super::MAX_BODY`].
     pub max_body: u64,
-    /// What all connections together may hold of bodies that are joined; `None` for no limit.
+    /// Shared limit of all connections on bodies that are joined; `None` for no limit.
     pub body_allowance: Option<BodyAllowance>,
     /// How long the handshake may take, and the orderly close.
     pub timeout: Nanos,
@@ -73,11 +73,10 @@ impl Default for ClientConfig {
     }
 }
 
-/// What a server offers.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// What the server says about itself, as `product` and `version`. `capabilities` is added
-    /// where it is missing.
+    /// Server properties, such as `product` and `version`. `capabilities` is added where it is missing.
     pub properties: FieldTable,
     /// Login mechanisms, separated by blanks: `PLAIN EXTERNAL`.
     pub mechanisms: String,

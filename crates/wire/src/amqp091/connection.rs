@@ -34,7 +34,7 @@ pub enum State {
     Closed,
 }
 
-/// What to do with a method after it was looked at.
+/// Next step after a look at a method.
 pub enum Step<E> {
     Nothing,
     /// The handshake is complete: [`Side::opened`] says with what.
@@ -44,7 +44,7 @@ pub enum Step<E> {
 
 /// A side of a connection: the methods that it answers, and what it reports.
 pub trait Side: Sized {
-    /// What this side reports.
+    /// Event that this side reports.
     type Event<'a>;
 
     /// Judges the first bytes; whether frames may follow by now.
@@ -96,10 +96,10 @@ pub trait Side: Sized {
     /// The peer agreed to our closing the connection.
     fn close_ok<'a>() -> Self::Event<'a>;
 
-    /// What a time-out was waiting for.
+    /// Answer that a time-out was waiting for.
     fn awaited(state: State) -> &'static str;
 
-    /// What the end of the transport interrupted.
+    /// Operation that the transport's end interrupted.
     fn during(state: State) -> &'static str;
 }
 

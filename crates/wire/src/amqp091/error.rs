@@ -1,4 +1,4 @@
-//! What can go wrong, with the offset in the stream and the bytes seen there.
+//! Protocol errors, with the offset in the stream and the bytes seen there.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use measure::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} (byte {at} of the payload)")]
 pub struct DecodeError {
-    /// What is wrong.
+    /// The fault.
     pub what: &'static str,
     /// Where, counted from the start of what was being decoded.
     pub at: usize,
@@ -37,7 +37,7 @@ pub enum EncodeError {
     /// Methods and content headers cannot be split over frames.
     #[error("{what} takes a frame of {len} bytes, the connection's frame-max is {frame_max}")]
     Frame {
-        /// What was being sent.
+        /// Method or body.
         what: &'static str,
         /// Its whole frame, in bytes.
         len: usize,
@@ -112,7 +112,7 @@ pub enum Error {
     /// The peer's first bytes are not AMQP 0-9-1.
     #[error("the peer does not speak AMQP 0-9-1: {guess}; offset {offset}, bytes {bytes}")]
     WrongProtocol {
-        /// What it looks like, and what to try instead.
+        /// Likely protocol, and a remedy.
         guess: String,
         /// Offset in the stream.
         offset: u64,
@@ -124,7 +124,7 @@ pub enum Error {
     Protocol {
         /// The reply code that names it (501 frame error, 502 syntax error, ...).
         code: u16,
-        /// What is wrong, with the observed value.
+        /// Description with the observed value.
         what: String,
         /// Offset in the stream.
         offset: u64,
@@ -168,7 +168,7 @@ pub enum Error {
         "the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}"
     )]
     Disconnected {
-        /// What was in progress.
+        /// Operation in progress.
         during: &'static str,
         /// Bytes received on this connection.
         received: u64,

@@ -1,5 +1,5 @@
-//! What the two sides report. Everything borrows from the input or from the connection's own
-//! buffers; copy what must outlive the next call.
+//! Events of the two sides. Everything borrows from the input or from the connection's own buffers; copy what must
+//! outlive the next call.
 
 use super::properties::Properties;
 use super::spec::{ChannelClose, ConnectionClose, Method, MethodId};
@@ -63,12 +63,12 @@ impl std::fmt::Display for Closing<'_> {
     }
 }
 
-/// What a [`super::Client`] reports.
+/// Event of a [`super::Client`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
     /// The handshake is complete; channels can be opened.
     Open {
-        /// What the server says about itself (`product`, `version`, `capabilities`, ...).
+        /// Server properties (`product`, `version`, `capabilities`, ...).
         server_properties: Table<'a>,
         /// Negotiated frame size limit, in bytes; never 0.
         frame_max: u32,
@@ -101,7 +101,7 @@ pub enum Event<'a> {
         channel: u16,
         /// The consumer.
         consumer_tag: &'a str,
-        /// What to acknowledge.
+        /// Tag to acknowledge.
         delivery_tag: u64,
         /// Whether it may have been delivered before.
         redelivered: bool,
@@ -135,7 +135,7 @@ pub enum Event<'a> {
     GetOk {
         /// Its channel.
         channel: u16,
-        /// What to acknowledge.
+        /// Tag to acknowledge.
         delivery_tag: u64,
         /// Whether it may have been delivered before.
         redelivered: bool,
@@ -185,7 +185,7 @@ pub enum Event<'a> {
     CloseOk,
 }
 
-/// What a [`super::Server`] reports.
+/// Event of a [`super::Server`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerEvent<'a> {
     /// A client wants in: call [`super::Server::accept_login`] or [`super::Server::refuse`].
@@ -196,7 +196,7 @@ pub enum ServerEvent<'a> {
         user: &'a str,
         /// Password; empty with `EXTERNAL`.
         password: Secret,
-        /// What the client says about itself.
+        /// Client properties.
         client_properties: Table<'a>,
     },
     /// It wants into a virtual host: call [`super::Server::accept_open`] or

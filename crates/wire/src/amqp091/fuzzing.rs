@@ -50,7 +50,7 @@ impl Side for Server {
     }
 }
 
-/// What must not depend on how the input was cut.
+/// Error without details that depend on how the input was cut.
 fn kind_of(error: &super::Error) -> String {
     match error {
         super::Error::Protocol { code, what, .. } => format!("{code} {what}"),

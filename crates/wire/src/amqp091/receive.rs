@@ -30,7 +30,7 @@ const CHANNEL_CLOSE_OK: MethodId = ChannelCloseOk::INFO.id;
 /// Buffers above this many bytes are given back after use.
 const KEEP: usize = 1 << 20;
 
-/// What came in, borrowed from the input.
+/// Received messages, borrowed from the input.
 #[derive(Debug)]
 pub(super) enum Incoming<'i> {
     /// A message was dealt with, or several.
@@ -152,7 +152,7 @@ pub(super) struct Receiver {
     channels: Vec<Channel>,
     /// Body bytes in all joins, so that many channels cannot hold many large bodies.
     held: u64,
-    /// What this connection shares with others for the same purpose.
+    /// Limit on joined bodies, shared with other connections.
     allowance: Option<BodyAllowance>,
     /// The channel whose body's buffer is given back on the next call.
     large: Option<u16>,

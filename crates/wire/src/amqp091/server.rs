@@ -33,7 +33,7 @@ mod handshake;
 /// A connection, seen from the server.
 pub type Server = Connection<ServerSide>;
 
-/// What only the server's side of a connection has.
+/// Server's side of a connection.
 #[derive(Debug)]
 pub struct ServerSide {
     config: ServerConfig,

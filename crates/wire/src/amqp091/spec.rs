@@ -12,7 +12,7 @@ use super::codec::{Timestamp, Writer};
 use super::error::{DecodeError, EncodeError};
 use super::table::Table;
 
-/// What a client sends first (4.2.2): the name, then 0 and the version.
+/// Client's first bytes (4.2.2): the name, then 0 and the version.
 pub const PROTOCOL_HEADER: [u8; 8] = *b"AMQP\x00\x00\x09\x01";
 /// Frame type of a method (4.2.3).
 pub const FRAME_METHOD: u8 = 1;
@@ -80,7 +80,7 @@ pub struct MethodId {
     pub method: u16,
 }
 
-/// What kind of method it is.
+/// Kind of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The peer must answer (unless `no_wait` is set).
@@ -98,7 +98,7 @@ pub struct MethodInfo {
     pub id: MethodId,
     /// Its name, as in `queue.declare-ok`.
     pub name: &'static str,
-    /// What kind of method it is.
+    /// Kind of method.
     pub kind: Kind,
 }
 
@@ -195,7 +195,7 @@ macro_rules! methods {
         }
 
         impl MethodId {
-            /// What kind of method it is; `None` where the table has no such method.
+            /// Kind of method; `None` where the table has no such method.
             #[must_use]
             pub const fn kind(self) -> Option<Kind> {
                 match (self.class, self.method) {

@@ -25,7 +25,7 @@ pub struct PublishTemplate {
     first_part: usize,
 }
 
-/// What was encoded once, and where in it stands what may differ from message to message.
+/// Bytes encoded once, and the places of values that differ from message to message.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     bytes: Vec<u8>,
@@ -207,7 +207,7 @@ impl PublishTemplate {
         })
     }
 
-    /// What may differ from message to message.
+    /// Bytes encoded once, with their variable fields.
     #[inline]
     pub const fn encoded(&mut self) -> &mut Encoded {
         &mut self.encoded
@@ -278,7 +278,7 @@ impl HeadTemplate {
         })
     }
 
-    /// What may differ from message to message.
+    /// Bytes encoded once, with their variable fields.
     #[inline]
     pub const fn encoded(&mut self) -> &mut Encoded {
         &mut self.encoded

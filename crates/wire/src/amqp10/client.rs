@@ -46,7 +46,7 @@ pub enum SaslMechanism {
     Anonymous,
 }
 
-/// What a client wants. `Default` is guest, with the limits of [`crate::amqp091::ClientConfig`].
+/// Configuration of a client. `Default` is guest, with the limits of [`crate::amqp091::ClientConfig`].
 #[derive(Clone, Debug)]
 pub struct Amqp10Config {
     /// User name.
@@ -57,7 +57,7 @@ pub struct Amqp10Config {
     pub mechanism: SaslMechanism,
     /// The host that is meant; RabbitMQ takes `vhost:NAME` for a virtual host.
     pub hostname: String,
-    /// What the client calls itself; shown in the broker's list of connections.
+    /// Client's name in the broker's list of connections.
     pub container_id: String,
     /// The peer is to say something each time so many seconds have passed; 0 for never.
     pub heartbeat_s: u16,
@@ -132,7 +132,7 @@ impl From<Violation> for Failure {
     }
 }
 
-/// What to do with a frame after it was looked at.
+/// Next step after a look at a frame.
 enum Step<'i> {
     Nothing,
     Event(Amqp10Event<'i>),
@@ -296,7 +296,7 @@ impl Amqp10Client {
         session.links.get(handle as usize)?.as_ref()
     }
 
-    /// What a link holds of a message is not needed any more.
+    /// Frees a link's memory of a message that is not needed any more.
     fn drop_joined(&mut self, session: u16, handle: u32) {
         let its = self.sessions.get_mut(usize::from(session));
         if let Some(link) = its.and_then(|it| it.as_mut()?.link(handle)) {

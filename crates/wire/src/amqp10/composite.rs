@@ -282,7 +282,7 @@ composites! {
 
 macro_rules! performatives {
     ($($name:ident)*) => {
-        /// What a frame says.
+        /// Performative of a frame.
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[allow(clippy::large_enum_variant, reason = "it never outlives a call, and nothing is to be allocated")]
         pub enum Performative<'a> {
@@ -332,7 +332,7 @@ performatives! {
     Transfer Disposition Flow Open Begin Attach Detach End Close SaslMechanisms SaslInit SaslOutcome
 }
 
-/// What has become of a delivery.
+/// State of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DeliveryState<'a> {
     /// Some of it has come.

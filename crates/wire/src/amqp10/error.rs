@@ -10,7 +10,7 @@ pub enum Amqp10Error {
     /// The peer's first bytes are not AMQP 1.0.
     #[error("the peer does not speak AMQP 1.0: {guess}; offset {offset}, bytes {bytes}")]
     WrongProtocol {
-        /// What it looks like.
+        /// Likely protocol.
         guess: String,
         /// Offset in the stream.
         offset: u64,
@@ -22,7 +22,7 @@ pub enum Amqp10Error {
     Protocol {
         /// The error condition that names it, such as `amqp:decode-error`.
         condition: &'static str,
-        /// What is wrong, with the observed value.
+        /// Description with the observed value.
         what: String,
         /// Offset of the frame in the stream.
         offset: u64,
@@ -40,7 +40,7 @@ pub enum Amqp10Error {
     Refused {
         /// The outcome's code (section 5.3.3.6).
         code: u8,
-        /// What it means.
+        /// Meaning of the code.
         reason: &'static str,
     },
     /// Nothing was heard for twice the time-out that this side has set.
@@ -64,7 +64,7 @@ pub enum Amqp10Error {
         "the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}"
     )]
     Disconnected {
-        /// What was in progress.
+        /// Operation in progress.
         during: &'static str,
         /// Bytes received on this connection.
         received: u64,

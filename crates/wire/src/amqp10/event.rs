@@ -1,16 +1,16 @@
-//! What an [`super::Amqp10Client`] reports. Everything borrows from the input or from the connection's own
-//! buffers; copy what must outlive the next call.
+//! Events of an [`super::Amqp10Client`]. Everything borrows from the input or from the connection's own buffers; copy
+//! what must outlive the next call.
 
 use super::composite::{Condition, DeliveryState, Flow};
 use super::message::MessageParts;
 use super::types::TypedValue;
 
-/// What a client reports. Sessions and handles are this side's numbers.
+/// Event of a client. Sessions and handles are this side's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amqp10Event<'a> {
     /// The handshake is complete; sessions can begin.
     Open {
-        /// What the server says about itself (`product`, `version`, ...): a map, or null.
+        /// Server properties (`product`, `version`, ...): a map, or null.
         properties: TypedValue<'a>,
         /// Negotiated frame size limit, in bytes.
         frame_max: u32,

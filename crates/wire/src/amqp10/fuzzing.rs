@@ -60,7 +60,7 @@ fn open_client() -> Amqp10Client {
     client
 }
 
-/// What must not depend on how the input was cut.
+/// Error without details that depend on how the input was cut.
 fn kind_of(error: &super::Amqp10Error) -> String {
     match error {
         super::Amqp10Error::Protocol {

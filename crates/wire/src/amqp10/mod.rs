@@ -32,9 +32,9 @@ pub use types::{
     Described, Descriptor, Elements, Items, MAX_DESCRIBED, Symbol, TypedValue, put_map,
 };
 
-/// What a client sends first to log in (5.3.2).
+/// Client's first bytes for a login (5.3.2).
 pub const SASL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
-/// What both send before the first frame that is not about the login (2.2).
+/// First bytes of both sides before frames that are not about the login (2.2).
 pub const AMQP_HEADER: [u8; 8] = *b"AMQP\x00\x01\x00\x00";
 /// Frames of this size are always allowed.
 pub const MIN_FRAME_MAX: u32 = 512;

@@ -15,7 +15,7 @@ use crate::amqp091::EncodeError;
 /// Stands in the place of what differs from message to message.
 const LATER: u32 = u32::MAX;
 
-/// What all messages of a sender have in common. For [`super::Amqp10Client::publish`].
+/// Fields shared by a sender's messages. For [`super::Amqp10Client::publish`].
 #[derive(Clone, Debug)]
 pub struct TransferTemplate {
     session: u16,

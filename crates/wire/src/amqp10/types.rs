@@ -453,7 +453,7 @@ fn read_data<'a>(reader: &mut Reader<'a>, code: u8) -> Result<TypedValue<'a>, De
     })
 }
 
-/// The same for data of more than eight bytes, or of a size of its own.
+/// Data of more than eight bytes, or of a size of its own.
 fn read_sized<'a>(reader: &mut Reader<'a>, code: u8) -> Result<TypedValue<'a>, DecodeError> {
     let what = "the payload ends inside a value";
     let at = reader.position();

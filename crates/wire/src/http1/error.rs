@@ -8,9 +8,9 @@ pub enum HttpError {
     Request {
         /// The part: `method`, `target`.
         part: &'static str,
-        /// What was given, or its name where it may be secret.
+        /// Observed value, or its name where it may be secret.
         observed: String,
-        /// What it may be.
+        /// Valid values.
         help: &'static str,
     },
     /// The first bytes are those of another protocol.
@@ -19,7 +19,7 @@ pub enum HttpError {
     /// A response that cannot be understood.
     #[error("the response breaks HTTP/1.1: {what} (byte {at})")]
     Broken {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
         /// Where, counted from the response's first byte.
         at: u64,
@@ -29,9 +29,9 @@ pub enum HttpError {
     TooLarge {
         /// The part: `head`, `chunk line`.
         part: &'static str,
-        /// What is taken.
+        /// The limit.
         limit: usize,
-        /// What is counted.
+        /// Unit of the limit.
         unit: &'static str,
     },
     /// The connection ended within a response.
@@ -48,6 +48,6 @@ pub enum HttpError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; write http://HOST:PORT/PATH or https://HOST:PORT/PATH")]
 pub struct UrlError {
-    /// What is wrong.
+    /// The fault.
     pub what: &'static str,
 }

@@ -16,7 +16,7 @@ pub fn response(data: &[u8]) {
     assert!(whole.body.len() <= input.len(), "a body from nowhere");
 }
 
-/// What became of an input.
+/// Outcome of decoding an input.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Decoded {
     /// Heads and ends, and why it broke off.

@@ -13,7 +13,7 @@ const MOST_TRAILERS: usize = 16 << 10;
 /// Informational responses before the final one at most.
 const MOST_INFORMATIONAL: usize = 16;
 
-/// What a piece of input brought.
+/// Event of a piece of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpEvent<'a> {
     /// The final response's head; [`ResponseDecoder::header`] has its headers.
@@ -33,7 +33,6 @@ pub struct ResponseHead {
     pub content_length: Option<u64>,
 }
 
-/// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaiting {
     Head,
@@ -334,7 +333,7 @@ impl ResponseDecoder {
     }
 }
 
-/// What a head says of where its message ends.
+/// Where a message ends, as its head says.
 struct Framing {
     status: u16,
     content_length: Option<u64>,

@@ -1,4 +1,4 @@
-//! What can be wrong with a line of a page.
+//! Errors in a line of a page.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 pub struct LineError {
     /// The line's number, from 1 on.
     pub line: u64,
-    /// What is wrong with it.
+    /// The cause.
     pub cause: LineCause,
 }
 
@@ -24,7 +24,7 @@ pub enum LineCause {
     /// The line begins with something that is no metric name.
     #[error("no metric name at its beginning")]
     MetricName,
-    /// What stands before `=` is no label name.
+    /// The text before `=` is no label name.
     #[error("a label's name is empty or has a character that names cannot have")]
     LabelName,
     /// A label value without quotes.
@@ -48,7 +48,7 @@ pub enum LineCause {
     /// A time stamp that is no number.
     #[error("its time stamp is no number")]
     Timestamp,
-    /// What follows `#` behind a value is no exemplar.
+    /// The text after `#` behind a value is no exemplar.
     #[error("its exemplar is malformed")]
     Exemplar,
     /// Something behind value and time stamp.

@@ -39,7 +39,7 @@ impl FamilyKind {
     }
 }
 
-/// What a series is within its family, by the suffix of its name.
+/// Role of a series within its family, by the suffix of its name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SeriesRole {
     /// A counter's total.
@@ -64,8 +64,8 @@ impl SeriesRole {
         matches!(self, Self::Total | Self::Bucket | Self::Sum | Self::Count)
     }
 
-    /// What the series `name` is in the family that the last `TYPE` line named. A series of no family counts as a counter
-    /// where its name ends in `_total`, which nothing but counters may.
+    /// Role of the series `name` in the family that the last `TYPE` line named. A series of no family counts as a
+    /// counter where its name ends in `_total`, which nothing but counters may.
     pub(super) fn of(name: &str, family: &str, kind: FamilyKind) -> Self {
         let by_name = if name.ends_with("_total") {
             Self::Total

@@ -60,7 +60,7 @@ impl Layout {
         }
     }
 
-    /// What of the labels lies within `common` bytes.
+    /// Labels within `common` bytes.
     #[inline]
     fn known(&self, common: usize) -> Known {
         let labels = self
@@ -179,7 +179,7 @@ enum Separator {
     End(usize),
 }
 
-/// What stands behind a label's value.
+/// Separator behind a label's value.
 #[inline]
 fn separator(line: &[u8], at: usize) -> Result<Separator, LineCause> {
     let at = skip_blanks(line, at);
@@ -372,7 +372,7 @@ pub(super) fn name_end(line: &[u8], start: usize, colons: bool) -> Option<usize>
     (length > 0 && !first.is_ascii_digit()).then_some(start + length)
 }
 
-/// What stands behind the labels: value, time stamp, and where an exemplar begins.
+/// Behind the labels: value, time stamp, and where an exemplar begins.
 pub(super) struct Tail {
     pub(super) value: f64,
     pub(super) timestamp: Option<f64>,

@@ -13,18 +13,18 @@ pub const MAX_LINE: usize = 1 << 20;
 /// How much is checked to be UTF-8 before it is read, so that it is still in the processor's cache then.
 const WINDOW: usize = 64 << 10;
 
-/// What a line of a page says.
+/// Event of a line of a page.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum PageEvent<'a> {
-    /// What a family is about; [`unescape`](super::unescape) makes it text.
+    /// Help of a family; [`unescape`](super::unescape) makes it text.
     Help {
         /// The family.
         name: &'a str,
         /// The text with escapes.
         text: &'a str,
     },
-    /// What a family is.
+    /// Type of a family.
     Type {
         /// The family.
         name: &'a str,
@@ -110,7 +110,7 @@ impl Parser {
         }
     }
 
-    /// What the page has held so far.
+    /// Totals of the page so far.
     #[must_use]
     pub fn totals(&self) -> PageTotals {
         self.totals

@@ -19,7 +19,7 @@ pub struct Sample<'a> {
     pub timestamp: Option<f64>,
     /// An example of what was counted, where the line has one.
     pub exemplar: Option<Exemplar<'a>>,
-    /// What the series is within its family.
+    /// Role of the series within its family.
     pub role: SeriesRole,
 }
 

@@ -123,7 +123,7 @@ impl Client {
     }
 }
 
-/// What the client says about itself; RabbitMQ keys its behaviour on the capabilities.
+/// Client properties; RabbitMQ keys its behaviour on the capabilities.
 fn client_properties(config: &ClientConfig) -> Result<FieldTable, EncodeError> {
     let mut properties = FieldTable::new();
     properties.insert("product", "bellows")?;

@@ -12,7 +12,7 @@ use super::{
 
 /// `basic.deliver`, the longest of them, has three names of at most 255 bytes.
 const METHOD_ROOM: usize = 1_024;
-/// What properties of usual messages take; nothing but a table makes them longer.
+/// Bytes of usual messages' properties; only a table makes them longer.
 const PROPERTIES_ROOM: usize = 512;
 
 /// Header and body that follow their method in the input.
@@ -24,7 +24,7 @@ pub(super) struct Whole<'i> {
 }
 
 impl Receiver {
-    /// What [`Incoming::Joined`] announced; `body` is what it carried.
+    /// Event announced by [`Incoming::Joined`], with its `body`.
     pub(in super::super) fn joined<'a>(
         &'a self,
         channel: u16,

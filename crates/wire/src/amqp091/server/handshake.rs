@@ -89,8 +89,7 @@ impl Server {
         })
     }
 
-    /// What was negotiated must not be above what was offered; RabbitMQ takes "no limit" for
-    /// above, too.
+    /// Negotiated limits must not exceed the offer; RabbitMQ takes "no limit" as exceeding it, too.
     fn tune(&mut self, now: Time, tune: ConnectionTuneOk) -> Result<(), Error> {
         let ConnectionTuneOk {
             channel_max,

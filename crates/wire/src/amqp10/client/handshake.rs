@@ -11,7 +11,7 @@ use super::{
 };
 use crate::amqp091::{self, Reader, SecretStr, Snippet};
 
-/// What the peer's first bytes look like.
+/// Error for first bytes of another protocol.
 #[cold]
 pub(super) fn wrong_protocol(offset: u64, input: &[u8]) -> Amqp10Error {
     let guess = match input {
@@ -166,7 +166,7 @@ impl Amqp10Client {
         })
     }
 
-    /// What a time-out was waiting for.
+    /// Answer that a time-out was waiting for.
     pub(super) const fn awaited(&self) -> &'static str {
         match self.phase {
             Phase::SaslHeader => "greeting from the server",

@@ -158,7 +158,7 @@ impl Session {
         self.remote_window = flow.incoming_window.saturating_sub(in_flight);
     }
 
-    /// What this side tells of the session, and of a link where one is named. The whole window is open again.
+    /// Flow of the session, and of a link where one is named. The whole window is open again.
     pub(super) fn flow(&mut self, handle: Option<u32>) -> Flow<'static> {
         self.incoming_left = WINDOW;
         let next_incoming_id = Some(self.next_incoming_id).filter(|_| self.is_open);

@@ -1,5 +1,4 @@
-//! What the tests of this crate share: random data from a seed, and a client and a server in
-//! memory.
+//! Shared by the tests of this crate: random data from a seed, and a client and a server in memory.
 
 use measure::Time;
 use wire::amqp091::{

@@ -1,4 +1,4 @@
-//! What bad peers get: garbage, other protocols, silence, and violations of the protocol.
+//! Bad peers: garbage, other protocols, silence, and violations of the protocol.
 
 use measure::{Nanos, Time};
 use wire::amqp091::*;
@@ -11,7 +11,7 @@ fn second(n: u64) -> Time {
     NOW + Nanos(n * 1_000_000_000)
 }
 
-/// What a new client makes of these bytes.
+/// Error of a new client on these bytes.
 fn client_error(bytes: &[u8]) -> Error {
     Client::new(ClientConfig::default(), NOW)
         .poll(NOW, &mut &*bytes)

@@ -1,4 +1,4 @@
-//! What connections take together for bodies that come in pieces.
+//! Memory of all connections for bodies that come in pieces.
 
 use wire::amqp091::*;
 

@@ -4,7 +4,7 @@ use wire::amqp091::*;
 
 use crate::amqp091::common::Pair;
 
-/// What the server reads of a message.
+/// Stamps that the server reads from a message.
 fn received(pair: &mut Pair) -> (Option<String>, Option<u64>, Option<String>) {
     let output = pair.client.pending_output().to_vec();
     pair.client.consume_output(output.len());

@@ -41,7 +41,7 @@ fn error_of(client: &mut Amqp10Client, mut bytes: &[u8]) -> Amqp10Error {
     }
 }
 
-/// What the client has sent since the last time: performatives as text, with the lengths of their payloads.
+/// Client's output since the last call: performatives as text, with the lengths of their payloads.
 fn said(client: &mut Amqp10Client) -> Vec<String> {
     let bytes = client.pending_output().to_vec();
     client.consume_output(bytes.len());
@@ -273,7 +273,7 @@ fn credit_and_window_limit_what_may_be_sent() {
     assert!(said(&mut client)[0].contains("link_credit: Some(0)"));
 }
 
-/// What our own sender writes, our own receiver joins.
+/// Our receiver joins frames of our sender.
 #[test]
 fn a_message_of_several_frames_comes_back_whole() {
     let mut sender = open(1_000, 1_000);

@@ -4,7 +4,7 @@ mod client;
 mod proton;
 mod random;
 
-/// What qpid-proton wrote: side, name, bytes.
+/// Recorded bytes of qpid-proton: side, name, bytes.
 pub(crate) fn recorded() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     include_str!("../../data/proton-session.txt")
         .lines()

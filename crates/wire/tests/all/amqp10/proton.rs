@@ -1,4 +1,4 @@
-//! What qpid-proton wrote is read, and what is written again is the same but for the form of lists.
+//! Frames of qpid-proton are read, and written again unchanged but for the form of lists.
 
 use measure::Time;
 use wire::amqp10::*;

@@ -1,4 +1,4 @@
-//! What Python's `prometheus_client` reads, reads the same here. `data/openmetrics-expected.py` makes the expectation.
+//! Pages read as by Python's `prometheus_client`. `data/openmetrics-expected.py` makes the expectation.
 
 use std::fs;
 use std::path::Path;
