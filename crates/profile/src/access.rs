@@ -1,4 +1,4 @@
-//! What this user may see of other programs and of the kernel, and what lets it see more.
+//! Access of this user to other programs and to the kernel, and remedies.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const SYSLOG: u64 = 1 << 34;
 const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 
-/// What decides what a profile may see.
+/// Facts that decide a profile's access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The effective user is root.
@@ -33,7 +33,7 @@ pub struct Access {
 pub enum AccessPart {
     /// Samples at all.
     Samples,
-    /// What the kernel does for a program.
+    /// The kernel's own work for a program.
     Kernel,
     /// Names of the kernel's functions.
     KernelNames,
@@ -51,7 +51,7 @@ impl AccessPart {
     ];
 }
 
-/// What lets a user see more. It is done as root.
+/// Commands for root that let a user see more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
     /// The program gets its capabilities, from there.
@@ -60,7 +60,7 @@ pub struct Remedy {
     addresses: bool,
 }
 
-/// What can give a program capabilities.
+/// Sources of a program's capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Giver {
     /// Its file has them.
@@ -111,7 +111,7 @@ impl Access {
         }
     }
 
-    /// What shows these parts; nothing where the kernel shows them already.
+    /// Remedy to show these parts; `None` where the kernel shows them already.
     #[must_use]
     pub fn remedy(&self, parts: &[AccessPart]) -> Option<Remedy> {
         let lacks = |part: &&AccessPart| !self.shows(**part);
@@ -130,7 +130,7 @@ impl Access {
     }
 }
 
-/// What lets stacks be copied, to be read behind a colon or a semicolon.
+/// Remedy to copy stacks, to be read behind a colon or a semicolon.
 pub(crate) fn copies_remedy() -> String {
     let linux = "on Linux 5.15 or later";
     match Access::of_this_process().remedy(&AccessPart::ALL) {

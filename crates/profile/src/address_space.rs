@@ -29,7 +29,7 @@ static CALLS: [(SystemCall, &str); 5] = [
 ];
 
 impl SystemCall {
-    /// What stands for it in a record.
+    /// Number in a record.
     pub(crate) const fn number(self) -> u8 {
         self as u8
     }

@@ -11,7 +11,7 @@ use measure::Problem;
 use crate::Error;
 use crate::symbols;
 
-/// What allocators of a program's own put in front of the C library's names: jemalloc, and jemalloc in Rust.
+/// Prefixes of allocators' names before the C library's: jemalloc, and jemalloc in Rust.
 const PREFIXES: [&str; 2] = ["je_", "_rjem_"];
 /// A process may map any number of files.
 const MOST_PROBES: usize = 64;
@@ -60,7 +60,7 @@ impl Argument {
     }
 }
 
-/// What allocates.
+/// Functions that allocate.
 pub(crate) static ALLOCATE: [Function; 8] = [
     function("malloc", Size::Argument(Argument::First)),
     function("calloc", Size::Product),
@@ -76,7 +76,7 @@ pub(crate) static ALLOCATE: [Function; 8] = [
     function("rallocx", Size::Resize),
 ];
 
-/// What gives back: the first argument. The size is never used.
+/// Functions that free their first argument. The size is never used.
 pub(crate) static FREE: [Function; 5] = [
     function("free", Size::Argument(Argument::First)),
     // Of C23.
@@ -106,16 +106,16 @@ pub(crate) struct Probe {
     pub(crate) role: Role,
 }
 
-/// What the program is for.
+/// Purpose of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Calls or bytes are counted where the function begins.
     Counted,
-    /// What the function allocates is followed, from its beginning.
+    /// Follows allocations, where the function begins.
     Begins,
-    /// The same, where it returns.
+    /// Follows allocations, where the function returns.
     Returns,
-    /// What is followed is given back where the function begins.
+    /// Ends allocations, where the function begins.
     Frees,
 }
 

@@ -36,7 +36,7 @@ const MOST_AHEAD: usize = 10_000;
 /// Bytes that the addresses of a process reach at most (x86-64 with five levels of pages).
 const LARGEST_SPACE: u64 = 1 << 56;
 
-/// What a sampler did.
+/// Result of a sampler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Samples kept.
@@ -49,8 +49,8 @@ pub struct Outcome {
     pub throttled: u64,
     /// CPU time that the sampler's thread used while sampling.
     pub own_cpu: Nanos,
-    /// What the reader of the profile should know: missing permissions, a process that died, a
-    /// disk that was full. The profile carries the same, as far as it could be written.
+    /// Notes for the reader of the profile: missing permissions, a process that died, a disk that was full. The profile
+    /// carries them, too, as far as it could be written.
     pub notes: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ struct Taken {
 pub(crate) struct Subject {
     pub(crate) pid: u32,
     pub(crate) event: Event,
-    /// What its samples weigh by.
+    /// Field of a sample that is its weight.
     pub(crate) field: Option<Field>,
     /// Event number to the thread that it was opened on.
     pub(crate) owners: HashMap<u64, u32>,
@@ -114,9 +114,9 @@ pub(crate) struct Converter {
     next_part: Option<Time>,
     /// Such samples, with their stacks.
     ahead: Vec<(Stack, Taken)>,
-    /// What holds for every part.
+    /// Notes for every part.
     standing: Vec<String>,
-    /// What the process holds, where that is what samples weigh by.
+    /// Memory that the process holds, where samples weigh by it.
     held: Option<HeldMemory<Unweighed>>,
     /// From then on that changes no more.
     held_until: Time,
@@ -153,7 +153,7 @@ impl Converter {
         }
     }
 
-    /// What was noted so far holds for every part that is to come.
+    /// Keeps the notes so far for every part to come.
     pub(crate) fn begin(&mut self) {
         self.standing.clone_from(&self.outcome.notes);
     }
@@ -356,7 +356,7 @@ impl Converter {
         self.weight = self.weight.saturating_add(sample.weight);
     }
 
-    /// What the sample that was unwound last weighs.
+    /// Weight of the sample that was unwound last.
     fn weight(&self, sample: &SampleRecord<'_>) -> u64 {
         let weight = self.told_weight(sample);
         // Nobody has that much memory: the call failed.
@@ -536,8 +536,8 @@ fn end(sink: StacksWriter, footer: Footer, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// What to say where samples of this weight in all stand for events that were `counted`; `None` where they agree to a
-/// tenth, or are too few to tell.
+/// Note where samples of this weight in all stand for events that were `counted`; `None` where they agree to a tenth,
+/// or are too few to tell.
 fn wrong_count(weight: u64, counted: u64) -> Option<String> {
     let is_wrong = weight.abs_diff(counted) > counted / 10 && weight.max(counted) >= MOST_UNTOLD;
     is_wrong.then(|| {

@@ -23,9 +23,9 @@ pub enum Error {
     NotPermitted {
         /// The number.
         pid: u32,
-        /// What was observed: owner, `kernel.perf_event_paranoid`.
+        /// Observed value: owner, `kernel.perf_event_paranoid`.
         reason: String,
-        /// What to do.
+        /// A remedy.
         remedy: String,
     },
     /// Out of file descriptors.
@@ -39,16 +39,16 @@ pub enum Error {
     },
     /// The kernel or processor has no such event.
     NotSupported {
-        /// What the kernel said.
+        /// The kernel's reason.
         reason: String,
     },
     /// An option that cannot be.
     Options(Problem),
     /// Anything else that the system refuses.
     System {
-        /// What was tried.
+        /// Failed operation.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

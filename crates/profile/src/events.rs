@@ -15,16 +15,16 @@ pub struct Event {
     pub name: Cow<'static, str>,
     /// Name that the kernel uses: `cpu-clock`.
     pub kernel_name: Cow<'static, str>,
-    /// What a sample's weight counts: `samples`.
+    /// Unit of a sample's weight: `samples`.
     pub unit: &'static str,
-    /// What it tells of.
+    /// Kind of event.
     pub kind: EventKind,
     pub(crate) source: EventSource,
     pub(crate) pace: Pace,
     pub(crate) weight: Weight,
 }
 
-/// What the kernel is asked for.
+/// Request to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventSource {
     /// One of its own counters: `PERF_COUNT_SW_*`.
@@ -59,7 +59,7 @@ pub(crate) enum Weight {
     One,
     /// The events since the sample before.
     Events,
-    /// What the tracepoint has in this field.
+    /// Value of this field of the tracepoint.
     Field(&'static str),
     /// The calls that it stands for.
     Calls,
@@ -160,7 +160,7 @@ impl Event {
         })
     }
 
-    /// What can be sampled, in words.
+    /// Names of events that can be sampled.
     #[must_use]
     pub fn known() -> String {
         let names: Vec<&str> = EVENTS.iter().map(|event| event.name.as_ref()).collect();

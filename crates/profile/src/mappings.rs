@@ -1,4 +1,4 @@
-//! What a process has mapped where.
+//! Mappings of a process.
 
 use std::ops::Range;
 

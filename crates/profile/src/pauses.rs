@@ -15,9 +15,9 @@ pub(crate) struct Pauses(Mutex<PauseState>);
 #[derive(Debug, Default)]
 struct PauseState {
     course: SamplingCourse,
-    /// What the process had used when the present pause began; nothing inside where that is not known.
+    /// CPU time of the process when the present pause began; nothing inside where that is not known.
     paused: Option<Option<Nanos>>,
-    /// What it used in pauses that have ended.
+    /// CPU time in pauses that have ended.
     cpu: Nanos,
     /// When pauses began of which the sampler's thread has not heard.
     untold: Vec<Time>,
@@ -83,7 +83,7 @@ impl Pauses {
         self.lock().paused.is_some()
     }
 
-    /// What the process used in pauses that have ended.
+    /// CPU time of the process in pauses that have ended.
     pub(crate) fn cpu(&self) -> Nanos {
         self.lock().cpu
     }

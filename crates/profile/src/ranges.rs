@@ -26,7 +26,7 @@ impl<T: Ranged> Ranges<T> {
         self.0.len()
     }
 
-    /// What lies over an address.
+    /// Value whose range holds an address.
     pub(crate) fn at(&self, address: u64) -> Option<&T> {
         let (_, found) = self.0.range(..=address).next_back()?;
         (address < found.range().end).then_some(found)

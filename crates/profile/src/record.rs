@@ -1,5 +1,5 @@
-//! What the kernel's records say. Layouts are those of `perf_event_open(2)`; fields stand in the
-//! order given there, as far as [`SAMPLE_TYPE`] asks for them.
+//! Records of the kernel. Layouts are those of `perf_event_open(2)`; fields stand in the order given there, as far as
+//! [`SAMPLE_TYPE`] asks for them.
 
 use perf_event_open_sys::bindings as b;
 
@@ -19,7 +19,7 @@ const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER;
 /// A record in the kernel's own form.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RawRecord<'a> {
-    /// What it is: one of `PERF_RECORD_*`.
+    /// Kind: one of `PERF_RECORD_*`.
     pub(crate) kind: u32,
     /// Bits of `PERF_RECORD_MISC_*`.
     pub(crate) misc: u16,
@@ -50,7 +50,7 @@ pub(crate) enum Record<'a> {
     Other,
 }
 
-/// What becomes of a thread at a switch.
+/// Effect of a switch on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
     /// It begins to run.
@@ -102,7 +102,7 @@ pub(crate) struct SampleRecord<'a> {
     pub(crate) chain: Chain<'a>,
     /// Of a time off CPU why it ended.
     pub(crate) ended: Option<Ended<'a>>,
-    /// What the unwinder asked for beyond that, in the kernel's form.
+    /// Further fields that the unwinder asked for, in the kernel's form.
     pub(crate) rest: &'a [u8],
 }
 
@@ -276,7 +276,7 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>) -> Option<Record<'a>> {
     })
 }
 
-/// What the bits of a switch say.
+/// Effect of a switch, by its bits.
 const fn runs(misc: u32) -> Runs {
     if misc & b::PERF_RECORD_MISC_SWITCH_OUT == 0 {
         Runs::Begins

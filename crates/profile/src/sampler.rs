@@ -43,7 +43,7 @@ pub struct Sampler {
     signals: Arc<Signals>,
     state: SamplerState,
     pid: u32,
-    /// What its files say of what is sampled.
+    /// Header of its files.
     header: ProfileHeader,
     stays_in_the_way: bool,
 }
@@ -233,7 +233,7 @@ impl Sampler {
         before.fetch_min(at.0, Ordering::AcqRel);
     }
 
-    /// What switches it off for a while.
+    /// Switch that pauses sampling.
     #[must_use]
     pub fn switch(&self) -> SamplingSwitch {
         SamplingSwitch {
@@ -306,7 +306,7 @@ fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
     }
 }
 
-/// What to say where nobody knows what wakes threads.
+/// Note where nobody knows what wakes threads.
 fn unknown_wakers(
     wake_ups: &Result<Arc<WakeUps>, Error>,
     granted: Capabilities,
@@ -323,7 +323,7 @@ fn unknown_wakers(
     Some(format!("what woke threads is unknown: {why}"))
 }
 
-/// What is to be done, and said, of a Java virtual machine.
+/// Plan and notes for a Java virtual machine.
 #[derive(Default)]
 struct Java {
     /// How names come, or why none do; nothing where it is no such machine.

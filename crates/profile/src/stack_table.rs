@@ -39,7 +39,7 @@ pub(crate) struct StackTable {
 enum Root {
     No,
     Yes,
-    /// What is above it is no caller.
+    /// No caller is above it.
     First,
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use linux::threads;
 
-/// What is known of the threads. Names come from the kernel's records; a thread that had its name
-/// before sampling began is requested at its first sample.
+/// Threads and their names. Names come from the kernel's records; a thread that had its name before sampling began is
+/// requested at its first sample.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pid: u32,

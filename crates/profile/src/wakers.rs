@@ -11,7 +11,7 @@ use crate::symbols::Symbols;
 /// Names of other processes that are kept.
 const MOST_NAMES: usize = 1 << 12;
 
-/// What was found out of wakers so far.
+/// Findings about wakers so far.
 #[derive(Debug)]
 pub(crate) struct Wakers {
     /// The process whose threads are woken.
@@ -50,7 +50,7 @@ impl Wakers {
         Wait { reason, waker }
     }
 
-    /// What the waker's kernel stack tells, from its leaf on.
+    /// Clues of the waker's kernel stack, from its leaf on.
     fn clues(&mut self, by: &WakeUp<'_>, symbols: &Symbols) -> Vec<WakeClue> {
         let addresses = by.chain.addresses().filter_map(|address| match address {
             Address::Kernel(ip) => Some(ip),
@@ -87,7 +87,7 @@ impl Wakers {
         Wait { reason, waker }
     }
 
-    /// What a waker is called: a thread of the same process by its name, one of another also by that process's.
+    /// Name of a waker: a thread of this process by its name, one of another also by that process's.
     fn name(&mut self, by: &WakeUp<'_>) -> String {
         let thread = || String::from_utf8_lossy(by.waker).into_owned();
         if by.pid == self.pid {

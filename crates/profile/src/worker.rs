@@ -29,7 +29,7 @@ const FLUSH_EVERY: Nanos = Nanos::SECOND;
 /// Samples of the part that ends may wait so long for names that a virtual machine is asked for.
 const PATIENCE: Nanos = Nanos::from_millis(2_000);
 
-/// What the sampler and its thread tell each other.
+/// State shared by the sampler and its thread.
 #[derive(Debug)]
 pub(crate) struct Signals {
     /// Wakes the thread.
@@ -41,7 +41,7 @@ pub(crate) struct Signals {
     pub(crate) ended: AtomicBool,
     /// Nanoseconds of the clock from which on nothing that memory does counts.
     pub(crate) held_until_ns: AtomicU64,
-    /// What is to happen at an instant to come.
+    /// Action at an instant to come.
     pub(crate) turn: Mutex<Option<Turn>>,
     /// Times in which nothing is sampled.
     pub(crate) pauses: Pauses,
@@ -72,7 +72,7 @@ pub(crate) struct Turn {
     pub(crate) done: Sender<Outcome>,
 }
 
-/// What was true when the present part began.
+/// State when the present part began.
 struct Begun {
     at: Time,
     own_cpu: Nanos,
@@ -80,7 +80,7 @@ struct Begun {
     process_cpu: Option<Nanos>,
     lost: u64,
     counted: Option<u64>,
-    /// What the process had used in pauses.
+    /// CPU time of the process in pauses.
     paused_cpu: Nanos,
 }
 
@@ -165,7 +165,7 @@ impl Worker {
         self.converter.finish(part)
     }
 
-    /// What is true at the beginning of a part.
+    /// State at the beginning of a part.
     fn begun(&self, at: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> Begun {
         Begun {
             at,

@@ -46,7 +46,7 @@ type Digest = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoList;
 
-/// What an entry says, and how its record begins.
+/// Entry of the list, and how its record begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ListedCode {
     next: u64,
@@ -65,7 +65,7 @@ impl CodeList {
         }
     }
 
-    /// What processes of the node return to when their function is done, and whether Erlang frames are chained.
+    /// Return address of processes' last function, and whether Erlang frames are chained.
     pub(super) fn ends(&self, memory: &impl Memory) -> Option<(u64, bool)> {
         let mut records = Records::of(memory);
         let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(&mut records));
@@ -182,7 +182,7 @@ impl<'m, M: Memory> Records<'m, M> {
         }
     }
 
-    /// What the record of an entry holds now.
+    /// Present record of an entry.
     fn read(&mut self, entry: &ListedCode) -> Option<&[u8]> {
         self.left = self.left.checked_sub(entry.len)?;
         self.bytes.resize(entry.len, 0);

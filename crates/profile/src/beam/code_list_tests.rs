@@ -86,7 +86,7 @@ fn module(address: u64, name: &str) -> Vec<u8> {
     )
 }
 
-/// What is new, by address and first name.
+/// New functions, by address and first name.
 fn read_on(list: &mut CodeList, memory: &impl Memory) -> Result<Vec<(u64, String)>, NoList> {
     let mut found = Vec::new();
     let mut take = |it: &CompiledModule<'_>| {
@@ -257,7 +257,7 @@ fn no_module_is_missed_while_others_come_and_go() {
 /// Memory that the emulator changes while it is read.
 struct Restless {
     now: RefCell<Pieces>,
-    /// What is written down next, and how many reads from now.
+    /// Next changes, each with the number of reads until then.
     changes: RefCell<Vec<(u64, Pieces)>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the emulator keeps for debuggers of a module that it has compiled, from OTP 25 on
+//! Records that the emulator keeps for debuggers of each compiled module, from OTP 25 on
 //! (`erts/emulator/beam/jit/beam_jit_metadata.cpp`), in the machine's byte order:
 //!
 //! ```text
@@ -24,7 +24,7 @@ const MODULE: u32 = 1;
 
 /// Bytes of a record in front of a module's name.
 pub(super) const HEAD: usize = 24;
-/// The same with what is not used, which is all that a record of the emulator has.
+/// Bytes of a head with its unused part, which is all that a record of the emulator has.
 const WHOLE_HEAD: usize = 32;
 /// Unused bytes at the end of the emulator's structures.
 const AFTER_MODULE: usize = 6;
@@ -110,8 +110,8 @@ fn name<'a>(fields: &mut Fields<'a>, unused: usize) -> Option<&'a [u8]> {
     (last == 0).then_some(name)
 }
 
-/// What processes return to when their function is done, and whether Erlang frames are chained, in the record that says how
-/// the emulator was started; `None` where it is another.
+/// Return address of processes' last function, and whether Erlang frames are chained, from the record
+/// that says how the emulator was started; `None` for other records.
 pub(super) fn of_emulator(record: &[u8]) -> Option<(u64, bool)> {
     let mut fields = Fields(record);
     let is_emulator = fields.u32()? == EMULATOR && record.len() == WHOLE_HEAD;

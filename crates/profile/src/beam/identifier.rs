@@ -39,8 +39,8 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// What a table of OTP 26 and later has noted, from its size on: size, mask of a place, masks of a line and of a
-    /// place in it, and their two shifts. `None` where these do not belong together.
+    /// Places of a table of OTP 26 and later, from its size on: size, mask of a place, masks of a line and of a place
+    /// in it, and their two shifts. `None` where these do not belong together.
     pub(super) fn noted(words: &[u64]) -> Option<Self> {
         let &[size, mask, lines, in_line, shifts] = words else {
             return None;
@@ -74,8 +74,8 @@ impl Places {
 }
 
 impl IdentifierLayout {
-    /// What holds for the processes of a node, each with its place in the table and its identifier; `places` is what the
-    /// table has noted, where it is of OTP 26 or later.
+    /// Rule that holds for a node's processes, each with its place in the table and its identifier; `places` are the
+    /// table's own, from OTP 26 on.
     pub(super) fn of(
         processes: impl Iterator<Item = (usize, u64)>,
         places: Option<Places>,
@@ -139,7 +139,7 @@ mod tests {
     use super::IdentifierLayout::{Scattered, Unknown, WithPlace};
     use super::*;
 
-    /// What Debian's OTP 27.3.4 has noted of 1,048,576 places in lines of eight.
+    /// Places noted by Debian's OTP 27.3.4, 1,048,576 in lines of eight.
     const NOTED: [u64; 5] = [1 << 20, (1 << 20) - 1, (1 << 17) - 1, 7, 17 << 32 | 3];
 
     #[test]

@@ -1,11 +1,10 @@
-//! What must be known of a running BEAM to find its Erlang stacks: where a scheduler writes down
-//! which process it runs, and where a process has the bounds of its stack. And the names of the functions that it has
-//! compiled (`code_list`).
+//! Erlang stacks of a running BEAM: where a scheduler writes down which process it runs, and where a process has the
+//! bounds of its stack. And the names of the functions that it has compiled (`code_list`).
 //!
-//! The first two depend on release and build. Most emulators export their global variables to native modules,
-//! also where they are stripped, and elsewhere they are found (`variables`); what they point to is recognised by what
-//! must hold there, whatever the offsets: a scheduler holds its number, and a process's stack ends in the address that
-//! the runtime gives every process to return to (`beam_normal_exit`).
+//! The first two depend on release and build. Most emulators export their global variables to native modules, also
+//! where they are stripped, and elsewhere they are found (`variables`); the structures behind them are recognised by
+//! invariants, whatever the offsets: a scheduler holds its number, and a process's stack ends in the address that the
+//! runtime gives every process to return to (`beam_normal_exit`).
 
 mod code_list;
 mod compiled;
@@ -78,7 +77,7 @@ pub(crate) struct Vm {
     pub(crate) process: ProcessLayout,
     /// Whether Erlang frames are chained by frame pointers, which `+JPperf` brings about.
     pub(crate) frame_pointers: bool,
-    /// What a process returns to when its function is done.
+    /// Return address of a process's last function.
     pub(crate) normal_exit: u64,
     /// Where each scheduler writes down which process it runs.
     pub(crate) current_process: HashMap<Scheduler, u64>,
@@ -150,7 +149,7 @@ struct Entry {
 struct Table {
     /// Some processes of the node.
     entries: Vec<Entry>,
-    /// What it has noted of its size, from OTP 26 on.
+    /// Places that it has noted, from OTP 26 on.
     places: Option<Places>,
 }
 
@@ -197,7 +196,7 @@ fn is_process(memory: &impl Memory, address: u64) -> bool {
     identifier_of(memory, address).is_some()
 }
 
-/// What a process begins with.
+/// First word of a process, its identifier.
 fn identifier_of(memory: &impl Memory, address: u64) -> Option<u64> {
     let word = is_pointer(address).then(|| memory.word(address)).flatten();
     word.filter(|&word| is_identifier(word))

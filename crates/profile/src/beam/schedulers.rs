@@ -12,7 +12,7 @@ const CACHE_LINE: u64 = 64;
 const LARGEST_SCHEDULER: u64 = 512 << 10;
 const MOST_SCHEDULERS: u64 = 1024;
 
-/// What a scheduler runs. The numbers are the emulator's own.
+/// Kind of a scheduler. The numbers are the emulator's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SchedulerKind {
     /// Erlang code and what it calls.
@@ -89,8 +89,8 @@ pub(super) fn current_processes(
     )
 }
 
-/// The same where no variable names them: the first of a kind is at one of `places`. Dirty ones for files, of which
-/// there are ten unless somebody says otherwise, show where in a scheduler its number is and how large it is.
+/// Schedulers that no variable names: the first of a kind is at one of `places`. Dirty ones for files, of which there
+/// are ten unless somebody says otherwise, show where in a scheduler its number is and how large it is.
 pub(super) fn among(memory: &impl Memory, places: &[u64]) -> Option<HashMap<Scheduler, u64>> {
     use SchedulerKind::{DirtyCpu, DirtyIo, Ordinary};
     let first = |kind, first| {

@@ -110,7 +110,7 @@ impl Build {
 }
 
 impl Build {
-    /// The same of an emulator that exports nothing: its variables lie among others.
+    /// Memory of an emulator that exports nothing: its variables lie among others.
     fn hidden(&self) -> (Pieces, Variables) {
         let (mut memory, _) = self.memory();
         let (data, entry, record) = (0x5200_0000, 0x5300_0000, 0x5400_0000);

@@ -81,7 +81,7 @@ impl Variables {
         })
     }
 
-    /// What a process returns to when its function is done, and whether frames are chained.
+    /// Return address of a process's last function, and whether frames are chained.
     pub(super) fn ends(&self, memory: &impl Memory) -> Option<(u64, bool)> {
         let read = |name| memory.word(*self.exported.get(name)?);
         if let Some(exit) = read("beam_normal_exit") {

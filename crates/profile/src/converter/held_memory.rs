@@ -23,7 +23,7 @@ impl Converter {
         }
     }
 
-    /// What happens from an instant on changes nothing.
+    /// Ignores events from an instant on.
     pub(crate) const fn hold_until(&mut self, at: Time) {
         self.held_until = at;
     }

@@ -1,4 +1,4 @@
-//! What a process has mapped since sampling began.
+//! Mappings made since sampling began.
 
 use std::ops::Range;
 

@@ -52,7 +52,7 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// What is held, with its bytes; it is known no longer.
+    /// Ends the account; returns the blocks held, with their bytes.
     pub(super) fn end(&mut self) -> Vec<(T, u64)> {
         let blocks = std::mem::take(&mut self.by_number).into_values();
         blocks.map(|it| (it.by, it.bytes)).collect()

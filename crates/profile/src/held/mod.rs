@@ -11,7 +11,7 @@ use crate::address_space::SystemCall;
 use crate::events::{Event, EventSource, Weight};
 use crate::stack_copy::{Extent, MOST_BLOCKS, Transfer};
 
-/// What a process holds, and by what `T` it took each block.
+/// Blocks that a process holds, each with the `T` that took it.
 #[derive(Debug)]
 pub(crate) struct HeldMemory<T> {
     blocks: Blocks<T>,
@@ -69,7 +69,7 @@ impl<T> HeldMemory<T> {
         }
     }
 
-    /// What is held, with its bytes; it is known no longer.
+    /// Ends the account; returns the blocks held, with their bytes.
     pub(crate) fn end(&mut self) -> Vec<(T, u64)> {
         if let ToldBy::Addresses(space) = &mut self.told_by {
             space.forget();
@@ -77,7 +77,7 @@ impl<T> HeldMemory<T> {
         self.blocks.end()
     }
 
-    /// What was left out, in words.
+    /// Note of blocks left out.
     pub(crate) fn left_out(&mut self) -> Option<String> {
         let count = self.blocks.left_out();
         (count > 0).then(|| {

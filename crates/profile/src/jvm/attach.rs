@@ -26,7 +26,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Longer answers are cut.
 const MOST_ANSWER: u64 = 1 << 20;
-/// What forbids orders, as an option of the JVM.
+/// Option of the JVM that forbids orders.
 const DISABLED: &str = "-XX:+DisableAttachMechanism";
 
 /// Why a JVM did not do what it was told.

@@ -1,4 +1,4 @@
-//! What an event's samples and other records hold, by its attributes.
+//! Fields of an event's samples and other records, by its attributes.
 
 use perf_event_open_sys::bindings as b;
 

@@ -26,7 +26,7 @@ const SECTION: u64 = 16;
 const BUILD_ID: u32 = 2;
 const EVENT_DESC: u32 = 12;
 
-/// What a file says before its records.
+/// Header of a file.
 #[derive(Debug, Default)]
 pub(super) struct Header {
     pub(super) events: Vec<Attribute>,
@@ -34,7 +34,7 @@ pub(super) struct Header {
     ids: HashMap<u64, usize>,
     /// Bytes of the records; `None` where the recording was not ended, and nobody wrote it down.
     pub(super) length: Option<u64>,
-    /// What each event is called, in the order of `events`.
+    /// Name of each event, in the order of `events`.
     pub(super) names: Vec<String>,
     /// Numbers of the builds of files, by path.
     pub(super) builds: HashMap<String, Vec<u8>>,

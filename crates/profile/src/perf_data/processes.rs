@@ -57,7 +57,7 @@ pub(super) struct Processes {
 struct Process {
     /// Shared with the process that it was forked from, until one of them changes.
     mappings: Rc<Mappings>,
-    /// What its JIT map's functions are written in.
+    /// Language of its JIT map's functions.
     jit_kind: FrameKind,
     memory: Option<RecordedProcess>,
     /// Changes with its memory; no two of them have the same, but those without memory have 0.
@@ -122,7 +122,7 @@ impl Processes {
         taken.unwrap_or_default();
     }
 
-    /// What a thread is called, as `perf` prints one without a name.
+    /// Name of a thread, as `perf` prints one without a name.
     pub(super) fn name(&self, tid: u32) -> Rc<str> {
         let known = self.threads.get(&tid);
         known.map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
@@ -383,7 +383,7 @@ impl Processes {
         true
     }
 
-    /// The same of a thread.
+    /// Whether there is room for a thread.
     fn has_room_for_thread(&mut self, tid: u32) -> bool {
         while self.threads.len() >= MOST_TASKS && !self.threads.contains_key(&tid) {
             if !self.forget_ended() {
@@ -393,7 +393,7 @@ impl Processes {
         true
     }
 
-    /// The same of mappings.
+    /// Whether there is room for mappings.
     fn has_room_for_mappings(&mut self, count: usize) -> bool {
         while self.mappings + count > MOST_MAPPINGS {
             if !self.forget_ended() {

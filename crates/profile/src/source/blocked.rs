@@ -32,7 +32,6 @@ const DOUBLE: u64 = 100_000;
 /// has run on.
 const ON_ITS_WAY: u64 = 100_000;
 
-/// What a thread did.
 #[derive(Debug)]
 enum Step {
     Leaves(KeptSample),
@@ -63,7 +62,7 @@ pub(crate) struct Wakings {
 }
 
 impl Wakings {
-    /// What a sample says of a thread; `None` where it says nothing.
+    /// Step of a thread that a sample shows; `None` where it shows none.
     fn step(&self, sample: &SampleRecord<'_>) -> Option<(u32, Step)> {
         if !self.events.contains(&sample.id) {
             return Some((sample.tid, Step::Leaves(sample.keep())));

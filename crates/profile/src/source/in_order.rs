@@ -1,4 +1,4 @@
-//! What lies in rings of several processors, in the order of time.
+//! Records of several processors' rings, in the order of time.
 //!
 //! Rings are fetched one after another. So all of it waits until every ring has been fetched once more.
 
@@ -47,14 +47,14 @@ impl<T> InOrder<T> {
         looked_at % FETCH_EVERY == FETCH_EVERY - 1 && self.waiting.len() < MOST_WAITING
     }
 
-    /// What happened before an instant, each with its time.
+    /// Records before an instant, each with its time.
     pub(super) fn until(&mut self, until: u64) -> impl Iterator<Item = (u64, T)> + use<T> {
         let later = self.waiting.split_off(&(until, 0));
         let before = std::mem::replace(&mut self.waiting, later);
         before.into_iter().map(|((time, _), thing)| (time, thing))
     }
 
-    /// What nothing can come before any more, where a fetch that began at `begun` is done.
+    /// Records that no earlier one can follow, where a fetch that began at `begun` is done.
     pub(super) fn settled(&mut self, begun: u64) -> impl Iterator<Item = (u64, T)> + use<T> {
         let before = std::mem::replace(&mut self.fetched, begun);
         self.until(before)

@@ -26,7 +26,7 @@ pub(super) struct KernelPrograms(Ebpf);
 #[derive(Debug)]
 pub(super) struct KernelMap<V>(Mutex<HashMap<MapData, u32, V>>);
 
-/// What is set before the programs are loaded, by the names of `kernel/memory.h`.
+/// Settings made before the programs are loaded, by the names of `kernel/memory.h`.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     pub(super) constants: Vec<(&'static str, u64)>,

@@ -26,8 +26,8 @@ pub(crate) const MOST_BLOCKS: usize = 1 << 17;
 /// Calls of an allocator that are known between their beginning and their return.
 const CALLS: u32 = 16 << 10;
 
-/// What the program is told of a thread: the bounds of its stack, and where its scheduler writes down
-/// which Erlang process it runs.
+/// Thread as the program knows it: the bounds of its stack, and where its scheduler writes down which Erlang process it
+/// runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadStack {
     /// First address of the memory that the stack lies in.
@@ -150,7 +150,7 @@ impl StackCopier {
     }
 }
 
-/// What the programs are to know for an event.
+/// Settings of the programs for an event.
 fn settings(cpus: u32, event: &KernelEvent, process: Option<&ProcessLayout>) -> Settings {
     let mut of = Settings {
         entries: vec![("scratch", cpus), ("outputs", cpus), ("threads", THREADS)],

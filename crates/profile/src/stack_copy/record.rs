@@ -1,4 +1,4 @@
-//! What the program writes behind each sample: registers, and copies of stacks.
+//! Data that the program writes behind each sample: registers, and copies of stacks.
 //!
 //! ```text
 //! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length  identifier  value   12 words
@@ -45,7 +45,7 @@ pub(crate) struct MemoryCopy<'a> {
     pub(crate) replaced: [ReplacedWord; 2],
 }
 
-/// What a word was before it was replaced; none at address 0.
+/// Value of a word before it was replaced; none at address 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplacedWord {
     pub(crate) address: u64,
@@ -77,9 +77,9 @@ impl MemoryCopy<'_> {
 pub(crate) struct Transfer {
     /// Which call, by its number.
     pub(crate) call: u64,
-    /// What the process gives back.
+    /// Memory that the process frees.
     pub(crate) released: Extent,
-    /// What it gets.
+    /// Memory that it allocates.
     pub(crate) taken: Extent,
 }
 
@@ -122,8 +122,7 @@ pub(crate) struct StackCopy<'a> {
 }
 
 impl<'a> StackCopy<'a> {
-    /// What a record's raw part says, which begins with its length in 32 bits; `None` where it is too
-    /// short to say it.
+    /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.
     pub(crate) fn parse(raw: &'a [u8]) -> Option<Self> {
         let (_length, raw) = raw.split_at_checked(4)?;
         let word = |offset: i16| {
@@ -174,7 +173,7 @@ impl<'a> StackCopy<'a> {
         })
     }
 
-    /// What memory changed hands.
+    /// Memory freed and allocated.
     pub(crate) const fn transfer(&self) -> Transfer {
         Transfer {
             call: self.value,

@@ -50,7 +50,7 @@ pub(crate) enum Numbering {
     Inside,
 }
 
-/// What the program tells of a wake-up.
+/// Wake-up as the program reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakeRecord<'a> {
     /// The thread that was woken.
@@ -144,7 +144,7 @@ impl Numbering {
         )))
     }
 
-    /// What a record's raw part says, which begins with its length in 32 bits; `None` where it is too short to say it.
+    /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.
     pub(crate) fn parse(self, raw: &[u8]) -> Option<WakeRecord<'_>> {
         let (_length, raw) = raw.split_at_checked(4)?;
         let at = match self {

@@ -22,7 +22,7 @@ pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
 
 /// Tables of symbols are read whole, and a file of holes may state any length: a longer one has to be on the disk.
 const LONGEST: u64 = 256 << 20;
-/// What `st_blocks` counts.
+/// Unit of `st_blocks`.
 const BLOCK: u64 = 512;
 
 /// Only plain files: a path of another process may name a pipe or a device.

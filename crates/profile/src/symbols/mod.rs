@@ -148,7 +148,7 @@ impl Symbols {
     }
 }
 
-/// What to say where a runtime's compiler tells no names.
+/// Remedy where a runtime's compiler tells no names.
 pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
     match runtime {
         FrameKind::Erlang => {

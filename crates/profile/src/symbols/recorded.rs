@@ -74,7 +74,7 @@ impl RecordedProcess {
     }
 }
 
-/// What a JIT map's functions are written in, where a process maps this file beside those before.
+/// Language of a JIT map's functions, where a process maps this file beside those before.
 pub(crate) fn compiled_by(before: FrameKind, path: &str) -> FrameKind {
     space::compiled_by(before, path.rsplit('/').next().unwrap_or_default())
 }

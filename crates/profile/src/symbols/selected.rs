@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::memory::ProcessMemory;
 
-    /// What was taken in this process's C library, as addresses here; `None` where it is linked in another way.
+    /// Functions taken in this process's C library, as addresses here; `None` where it is linked in another way.
     fn in_own_libc(memory: &dyn Memory) -> Option<Vec<(u64, String)>> {
         use object::ObjectSection as _;
         let maps = linux::maps::maps(std::process::id()).unwrap();

@@ -128,7 +128,7 @@ impl Modules {
 #[derive(Debug)]
 pub(super) struct AddressSpace {
     pub(super) jit: JitMap,
-    /// What a JIT map's functions are written in.
+    /// Language of a JIT map's functions.
     pub(super) jit_kind: FrameKind,
     /// Executable mappings by address, each with its module where it has one.
     mappings: Vec<(Mapping, Option<usize>)>,
@@ -177,7 +177,7 @@ impl AddressSpace {
         self.frames_in(modules, found, ip, caller, at)
     }
 
-    /// The same of an address that lies in a mapping with this module.
+    /// Frames of an address in a mapping with this module.
     pub(super) fn frames_in(
         &self,
         modules: &Modules,
@@ -238,7 +238,7 @@ impl AddressSpace {
     }
 }
 
-/// What a JIT map's functions are written in, where a process has this module beside those before.
+/// Language of a JIT map's functions, where a process has this module beside those before.
 pub(super) fn compiled_by(before: FrameKind, module: &str) -> FrameKind {
     match before {
         FrameKind::Erlang => before,

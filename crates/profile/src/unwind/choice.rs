@@ -116,7 +116,7 @@ fn copier(
     })
 }
 
-/// What a process's code needs for its stacks.
+/// Needs of a process's code for its stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runtime<'m> {
     /// Erlang functions have stacks of their own; this is where the emulator is.

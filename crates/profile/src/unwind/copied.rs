@@ -64,7 +64,7 @@ enum CompiledCode {
     OnThreads,
 }
 
-/// What the program was told of a thread.
+/// Thread as the program knows it.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownThread {
     stack: ThreadStack,

@@ -63,6 +63,6 @@ pub(crate) struct Stack {
     /// How many events the sample stands for, or its tracepoint's field, where the program in the kernel has written
     /// that.
     pub(crate) value: Option<u64>,
-    /// What memory changed hands, where the event tells that.
+    /// Memory freed and allocated, where the event tells.
     pub(crate) transfer: Transfer,
 }

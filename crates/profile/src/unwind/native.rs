@@ -45,7 +45,7 @@ pub(crate) struct NativeUnwinder {
 
 type Section = Arc<[u8]>;
 
-/// What a file says of unwinding.
+/// Unwinding tables of a file.
 #[derive(Clone)]
 struct Tables {
     segments: CodeSegments,
@@ -152,7 +152,7 @@ impl NativeUnwinder {
         self.unwind_in(copy, None, take)
     }
 
-    /// The same of a recorded process, whose mappings are looked at where the stack leads through them.
+    /// Unwinds a recorded process, whose mappings are looked at where the stack leads through them.
     pub(crate) fn unwind_recorded(
         &mut self,
         copy: &StackCopy<'_>,
@@ -174,7 +174,7 @@ impl NativeUnwinder {
         self.go_on(copy, leaf, registers, recorded, take)
     }
 
-    /// The same from a return address on, which is taken too, with the values of `rsp` and `rbp` behind the return.
+    /// Unwinds from a return address on, which is taken too, with the values of `rsp` and `rbp` behind the return.
     pub(crate) fn resume(
         &mut self,
         copy: &StackCopy<'_>,

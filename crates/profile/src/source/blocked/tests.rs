@@ -1,4 +1,4 @@
-//! What pairs make of the steps of threads.
+//! Pairs made of the steps of threads.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ impl SampleSource for Script {
 /// A ring with room for so many records.
 const ROOM: usize = 40;
 
-/// What lies in such a ring, and how many records did not fit.
+/// Records in such a ring, and how many did not fit.
 #[derive(Default)]
 struct Filled(Vec<Record<'static>>, u64);
 

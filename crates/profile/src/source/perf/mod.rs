@@ -26,7 +26,7 @@ pub(crate) use open::{Capabilities, open};
 #[derive(Debug)]
 pub(crate) struct PerfEvents {
     fds: Vec<OwnedFd>,
-    /// What makes programs run for all threads at once.
+    /// Events that make programs run for all threads at once.
     triggers: Vec<OpenTrigger>,
     /// Its map lets go of its events when it goes.
     _wake_ups: Option<Arc<WakeUps>>,

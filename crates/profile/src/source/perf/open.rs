@@ -59,7 +59,7 @@ pub(crate) struct Opened {
     pub(crate) granted: Capabilities,
 }
 
-/// What the kernel lets us do.
+/// Permissions that the kernel grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// Kernel frames are in the stacks.
@@ -272,7 +272,7 @@ fn output_attributes(mut attr: b::perf_event_attr, user_chain: bool) -> b::perf_
     attr
 }
 
-/// The same for the program that tells wake-ups: its samples have the waker's kernel stack.
+/// Attributes for the wake-up program: its samples have the waker's kernel stack.
 fn waking_attributes(attr: b::perf_event_attr) -> b::perf_event_attr {
     let mut attr = output_attributes(attr, false);
     attr.set_exclude_callchain_kernel(0);

@@ -1,4 +1,4 @@
-//! What the kernel's refusals mean, and what to do about them.
+//! The kernel's refusals, and their remedies.
 
 use linux::{Status, machine};
 use measure::Problem;

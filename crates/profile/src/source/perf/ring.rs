@@ -18,7 +18,7 @@ pub(crate) trait RingBytes {
     fn copy(&self, at: usize, out: &mut [u8]);
 }
 
-/// What lies at the tail of a ring.
+/// State of a ring at its tail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<'a> {
     /// A record, and the tail after it.

@@ -60,7 +60,7 @@ impl GoFunctions {
 #[derive(Debug)]
 pub(crate) struct GoCode {
     functions: GoFunctions,
-    /// What is added to the file's addresses.
+    /// Difference to the file's addresses.
     bias: u64,
     /// Where the code is.
     range: Range<u64>,

@@ -14,7 +14,7 @@ const TEXT: usize = 22;
 /// Pointers to the table that are looked at.
 const MOST_POINTERS: usize = 64;
 
-/// What a `moduledata` says.
+/// Fields of a `moduledata`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ModuleData {
     /// Where the code begins.
@@ -94,7 +94,7 @@ fn words<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, at: u64) -> Option<[u64
     Some(words)
 }
 
-/// What stands in the file from an address on, to the end of its section.
+/// Bytes of the file from an address on, to the end of its section.
 pub(super) fn bytes_from<'d, R: ReadRef<'d>>(
     file: &object::File<'d, R>,
     address: u64,

@@ -96,7 +96,7 @@ pub(super) struct Pclntab {
     functions: usize,
     count: usize,
     quantum: u64,
-    /// What stands from `go:func.*` on.
+    /// Bytes from `go:func.*` on.
     trees: Box<[u8]>,
 }
 
@@ -250,7 +250,7 @@ impl Pclntab {
         Some((self.name(name)?, site))
     }
 
-    /// What a value table says of the instruction `into` its function.
+    /// Value of a table at the instruction `into` its function.
     fn value(&self, table: u32, into: u32) -> Option<i32> {
         let start = self.values.checked_add(table as usize)?;
         let mut bytes = self.bytes.get(start..)?;
@@ -275,7 +275,7 @@ impl Pclntab {
         self.text(self.names.checked_add(offset? as usize)?)
     }
 
-    /// What stands in the table from a place up to a zero.
+    /// Text of the table from a place up to a zero.
     fn text(&self, start: usize) -> Option<String> {
         let bytes = self.bytes.get(start..)?;
         let bytes = bytes.get(..LONGEST_NAME.min(bytes.len()))?;

@@ -18,14 +18,14 @@ const CHUNK: usize = 256 * 1024;
 /// File systems stamp by the kernel's tick (10 ms at most), and a process's start is known to
 /// 10 ms.
 const SLACK: Duration = Duration::from_millis(50);
-/// What was read is compared with the file again after this many times what that takes, so that it
-/// costs no more than a twentieth of the profiler's thread.
+/// A reading is compared with the file again after this many times its duration, so that it costs no more than a
+/// twentieth of the profiler's thread.
 const REST: u64 = 20;
 
 /// Which file it is: device and inode.
 pub(super) type Id = (u64, u64);
 
-/// What a file must be to be the process's map. `/tmp` is anyone's.
+/// Conditions on a file to be the process's map. `/tmp` is anyone's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) pid: u32,
@@ -69,13 +69,13 @@ impl Refusal {
     }
 }
 
-/// What has become of a file since it was last looked at.
+/// Change of a file since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     None,
     /// It only got longer.
     Grown,
-    /// What was read of it holds no more, from this instant on.
+    /// Readings of it no longer hold, from this instant on.
     Replaced(Time),
 }
 
@@ -158,7 +158,7 @@ impl MapFile {
         monotonic(written).clamp(earlier.looked, Clock.now())
     }
 
-    /// What was read is compared with the file at the next look, whatever that takes.
+    /// Compares the reading with the file at the next look, however long that takes.
     pub(super) fn expect_change(&mut self) {
         self.compare_at = Time(0);
         self.owed = true;

@@ -38,7 +38,7 @@ pub(super) struct JitMap {
     /// Where names come from, in place of a file, as long as there are any.
     unwritten: Option<Unwritten>,
     table: JitTable,
-    /// What the map said before it was replaced, and when that was.
+    /// Map before it was replaced, and when that was.
     before: Option<(JitTable, Time)>,
     /// Why a file at the map's place was not believed.
     refused: Option<String>,

@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(registered, "true");
     }
 
-    /// What the memory says of each address that the map names, beside what the map says.
+    /// Asserts that memory and map agree on each address of the map; returns it.
     fn assert_like_map(table: &JitTable, node: &Node) -> String {
         let text = std::fs::read_to_string(node.map()).unwrap();
         let mut map = JitTable::default();

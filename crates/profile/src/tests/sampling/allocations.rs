@@ -47,7 +47,7 @@ fn allocations_are_counted_by_calls_and_by_bytes() {
     }
 }
 
-/// What an event costs: run by hand (`--ignored --nocapture`), for the table in docs/stacks.md.
+/// Cost of an event: run by hand (`--ignored --nocapture`), for the table in docs/stacks.md.
 #[test]
 #[ignore = "prints what a call costs while it is counted"]
 fn what_a_counted_allocation_costs() {

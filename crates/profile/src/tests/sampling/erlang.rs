@@ -21,7 +21,7 @@ struct Node {
     child: Child,
     /// The process of the node, which `child` may have started.
     pid: u32,
-    /// What it printed before it was ready.
+    /// Output before it was ready.
     printed: Vec<String>,
     _dir: tempfile::TempDir,
 }
@@ -33,7 +33,7 @@ impl Node {
         Self::start_by(Command::new("erl"), function, flags, uid)
     }
 
-    /// The same by a command that ends in `erl`.
+    /// Starts it by a command that ends in `erl`.
     fn start_by(
         mut command: Command,
         function: &str,

@@ -28,7 +28,7 @@ use stacks::{FORMATS, FrameKind, Profile, ProfileHeader, StacksWriter};
 
 const FREQUENCY: u32 = 999;
 
-/// What the children run; a test without content in this process.
+/// Program of the children; a test without content in this process.
 #[test]
 fn child() {
     child::run();
@@ -92,7 +92,7 @@ fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
     profile_by(pid, cpu, Stacks::Whole)
 }
 
-/// The same with stacks unwound in this way.
+/// Profile with stacks unwound in this way.
 fn profile_by(pid: u32, cpu: Duration, stacks: Stacks) -> (Profile, Outcome) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpu.stacks");

@@ -1,5 +1,4 @@
-//! The same process profiled by `perf record` at the same time: the largest functions must have
-//! the same shares within sampling error.
+//! Peer `perf record`, on one process at one time: the largest functions must have equal shares within sampling error.
 
 use std::collections::{BTreeSet, HashMap};
 use std::process::{Command, Stdio};

@@ -65,8 +65,7 @@ impl Waits {
         Self { child, pid, folder }
     }
 
-    /// What its threads wait for, for [`LENGTH`] or a little longer, and how long it was looked at; by whom they are
-    /// woken.
+    /// Profile of its threads' waits, for [`LENGTH`] or a little longer, and how long it took.
     fn profile(&self, stacks: Stacks) -> (Profile, Duration) {
         let began = Instant::now();
         let (profile, outcome) = self.sample(stacks, LENGTH);
@@ -95,7 +94,7 @@ impl Waits {
     }
 }
 
-/// What a thread waited for: seconds by reason and waker.
+/// Waits of a thread: seconds by reason and waker.
 #[derive(Debug, Default)]
 struct Waited(BTreeMap<(WaitReason, String), f64>);
 
