@@ -87,7 +87,7 @@ impl<R: BufRead> BufRead for Limited<R> {
     }
 }
 
-/// What was read of a line.
+/// Outcome of reading a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// All of it; its end is left out.

@@ -40,7 +40,7 @@ impl Builds {
         self.0.is_empty()
     }
 
-    /// The same by what files are called in all their versions.
+    /// Builds by names without versions.
     #[must_use]
     pub fn without_versions(&self) -> Self {
         let mut all = Self::default();

@@ -112,7 +112,7 @@ impl Profile {
         files.any(|it| it == file)
     }
 
-    /// The same samples with one function in place of all those of these files that have no name of their own.
+    /// Merges functions of these files that have no name of their own into one.
     #[must_use]
     pub fn with_one_unnamed(&self, files: &[String]) -> Self {
         let of_files = |file: &str| files.iter().any(|it| it == file);

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 measure::named! {
-    /// What the time of a sample went into.
+    /// Class of a sample's code.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]

@@ -1,9 +1,9 @@
-//! What the time of a sample went into: each stack is of one class. Rules are data (`classes.txt`), not code.
+//! Classes of samples, by kind of code: each stack is of one class. Rules are data (`classes.txt`), not code.
 //!
 //! A rule is one line, `KIND FUNCTION [in MODULE] -> CLASS`. The innermost frame that a rule matches decides. Frames
-//! that no rule matches count for their callers, with what their place in the stack tells: C code that Erlang code
-//! calls is a built-in function, whatever its name; kernel code that no class asks for is the kernel's own; C code
-//! of the virtual machine that nobody with a class calls has none, and no name where its build is stripped.
+//! that no rule matches count for their callers, as their place in the stack tells: C code that Erlang code calls is a
+//! built-in function, whatever its name; kernel code that no class asks for is the kernel's own; C code of the virtual
+//! machine that nobody with a class calls has none, and no name where its build is stripped.
 
 use std::sync::OnceLock;
 
@@ -94,7 +94,7 @@ fn rule(text: &str) -> Option<Rule> {
     })
 }
 
-/// What a frame is to the class of a stack.
+/// Effect of a frame on its stack's class.
 #[derive(Clone, Copy)]
 enum FrameClass {
     /// A rule says it.
@@ -103,7 +103,7 @@ enum FrameClass {
     Kernel,
     /// C code of a virtual machine, and whether it has a name.
     Machine(bool),
-    /// What counts for its caller.
+    /// Counts for its caller.
     Transparent,
     /// Machine code of the program itself.
     Own,
@@ -192,7 +192,7 @@ impl Profile {
             .collect()
     }
 
-    /// What the time went into: every sample counts for one class. The largest share first; empty without samples.
+    /// Shares of classes: every sample counts for one. The largest share first; empty without samples.
     #[must_use]
     pub fn class_shares(&self) -> Vec<ClassShare> {
         let classes = self.classes();

@@ -26,7 +26,7 @@ pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
     reasons(&a.summary(0), &b.summary(0), tell_stacks)
 }
 
-/// The same of profiles that bellows took, by their summaries.
+/// Reasons against a comparison of bellows' own profiles, by their summaries.
 #[must_use]
 pub fn incomparable_summaries(a: &ProfileSummary, b: &ProfileSummary) -> Vec<Problem> {
     reasons(a, b, true)

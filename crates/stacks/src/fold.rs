@@ -8,7 +8,7 @@ use super::frames::UNKNOWN;
 use super::model::{Profile, Sample};
 use super::threads::ThreadRules;
 
-/// What stands in place of a thread without a name.
+/// Placeholder for a thread without a name.
 pub const NO_THREAD: &str = "[thread]";
 
 /// The threads of a profile by the built-in rules.
@@ -48,7 +48,7 @@ pub struct FoldedNames {
     pub deeper: &'static str,
 }
 
-/// What folding leaves of a stack.
+/// Stack as far as folding keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Kept {
     /// The last node that is kept; `None` where only the thread is.

@@ -136,7 +136,7 @@ const OTHERS: [(&str, &str); 4] = [
     ),
 ];
 
-/// What the first field of folded text is.
+/// First field of folded text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstField {
     /// The lines tell: a thread where something in them says so and nothing against it, else a function.
@@ -239,7 +239,7 @@ fn left_out(lines: u64, example: &str) -> Option<String> {
         .then(|| format!("skipped {counted} without a count at the end; the first is `{example}`"))
 }
 
-/// What the lines say of what the text is.
+/// Signs in the lines of what the text is.
 #[derive(Debug, Default)]
 struct Evidence {
     /// Lines with a stack and a count.
@@ -288,7 +288,7 @@ impl Evidence {
         self.has_threads_first |= behind || is_numbered || is_known;
     }
 
-    /// What the first field is, as far as the lines tell it.
+    /// First field, as far as the lines tell it.
     fn first_field(&self, threads: &[String]) -> Option<FirstField> {
         // Samples without a stack are a thread alone, too: not every thread is.
         let mut named = threads.iter().filter(|it| !it.is_empty()).peekable();

@@ -15,11 +15,11 @@ use super::{folded, jfr, perf_script, pprof, stacks};
 /// A format. What reads or writes one is in its row, so that the next format is a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// What `--format` calls it.
+    /// Name for `--format`.
     pub name: &'static str,
     /// How names of its files end; the first is the usual one. Of several rows the longest end counts.
     pub ends: &'static [&'static str],
-    /// What it is, in a few words.
+    /// Description in a few words.
     pub what: &'static str,
     /// Whether its files tell lines of source code.
     pub lines: bool,
@@ -38,7 +38,7 @@ pub struct Reader {
     pub read: fn(&mut Input<'_>) -> io::Result<Result<Profile, String>>,
 }
 
-/// What a reader gets.
+/// Input of a reader.
 pub struct Input<'i> {
     /// The content, unpacked.
     pub bytes: &'i mut dyn BufRead,
@@ -48,14 +48,14 @@ pub struct Input<'i> {
     pub file: Option<&'i File>,
     /// The event that is asked for, where the file may have several.
     pub event: Option<&'i str>,
-    /// What the first field of folded text is.
+    /// First field of folded text.
     pub first_field: FirstField,
 }
 
 /// Makes a file of a profile.
 pub type Write = fn(&Profile, &Heading) -> Result<Vec<u8>, Problem>;
 
-/// What is known of a file before it is read.
+/// Facts of a file before it is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning<'a> {
     /// Its first bytes, unpacked.
@@ -66,7 +66,7 @@ pub struct Beginning<'a> {
     pub packed: bool,
 }
 
-/// What a person sees above a profile.
+/// Title and notes above a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heading {
     /// The title.
@@ -87,7 +87,7 @@ const LARGEST_PPROF: u64 = 128 << 20;
 const LARGEST_JFR: u64 = 1 << 30;
 /// Smaller ones are taken, however small they were packed.
 const UNPACKED_ANYWAY: u64 = 4 << 20;
-/// The same of texts: those of `perf script` say the same things again and again.
+/// Limits on texts: those of `perf script` say the same things again and again.
 const FOLDED_ANYWAY: u64 = 32 << 20;
 const SCRIPT_ANYWAY: u64 = 512 << 20;
 /// A few kilobytes of gzip can stand for a thousand times as much; profiles are packed to a tenth or so.
@@ -213,7 +213,7 @@ pub fn format_of_name<'f>(formats: &'f [Format], name: &str) -> Option<&'f Forma
     known.max_by_key(|format| end(format))
 }
 
-/// What bytes look like that no reader knows.
+/// Likely format of bytes that no reader knows.
 pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
     let start = bytes.trim_ascii_start();
     let starts = |with: &[u8]| {
@@ -231,7 +231,7 @@ pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
     }
 }
 
-/// What a file is that is no text, and whether a reader among these formats knows it; `None` for texts.
+/// Format of a file that is no text, and whether a reader among these formats knows it; `None` for texts.
 #[must_use]
 pub fn other_than_text(formats: &[Format], start: &Beginning<'_>) -> Option<(&'static str, bool)> {
     let is_known = |format: &&Format| format.read.is_some_and(|it| (it.recognises)(start));
@@ -257,7 +257,7 @@ fn unpacked(packed: Option<u64>, largest: u64) -> u64 {
     })
 }
 
-/// The same of a text, of which this many are read however small they were packed.
+/// Most bytes of a text; `anyway` of them however small it was packed.
 fn unpacked_text(packed: Option<u64>, anyway: u64, largest: u64) -> u64 {
     let most = |length: u64| length.saturating_mul(MOST_PACKED).clamp(anyway, largest);
     packed.map_or(largest, most)

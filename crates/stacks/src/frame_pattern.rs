@@ -6,7 +6,7 @@ use super::pattern::Pattern;
 /// Between a function and its module.
 const IN: &str = " in ";
 
-/// What sort of code a frame is, its function and its module.
+/// Pattern of a frame's kind, function and module.
 #[derive(Clone, Debug)]
 pub(super) struct FramePattern {
     /// `None` for any.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The name of a frame whose function could not be found.
 pub const UNKNOWN: &str = "[unknown]";
 
-/// What the name of a function begins with that is called after its neighbour.
+/// Prefix of functions that are called after a neighbour.
 const NEAR: &str = "[near ";
 
 /// Code of the JIT that is in no module: the loop of a scheduler among it.
@@ -26,7 +26,7 @@ const FRAMEWORK: [&str; 10] = [
     "erlang",
 ];
 
-/// What sort of code a frame is.
+/// Kind of a frame's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameKind {
@@ -71,7 +71,7 @@ pub struct Frame {
     /// File name of the binary (`beam.smp`), `[kernel]`, `[jit]`, a kernel module (`[ext4]`), or
     /// empty where not even that is known.
     pub module: String,
-    /// What sort of code it is.
+    /// Kind of code.
     pub kind: FrameKind,
     /// The line of the instruction, where it is known and was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

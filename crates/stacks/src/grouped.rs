@@ -11,7 +11,7 @@ use super::work::WorkBy;
 use crate::class::Class;
 
 impl Profile {
-    /// The same samples by function alone: all lines of one are one frame.
+    /// Groups samples by function: all lines of one are one frame.
     #[must_use]
     pub fn without_lines(mut self) -> Self {
         if self.frames.iter().all(|frame| frame.line.is_none()) {
@@ -47,7 +47,7 @@ impl Profile {
         }
     }
 
-    /// The same samples with lines in place of functions, as far as lines are known.
+    /// Groups samples by line in place of function, as far as lines are known.
     #[must_use]
     pub fn by_line(&self) -> Self {
         self.with_frames(|frame| (frame.name_with_line(), &frame.module))
@@ -59,14 +59,14 @@ impl Profile {
         self.frames.iter().any(|frame| frame.line.is_some())
     }
 
-    /// The same samples with modules in place of functions: an Erlang module, a Java class, a library, a program, the
-    /// kernel. A module that calls itself counts once.
+    /// Groups samples by module in place of function: an Erlang module, a Java class, a library, a program, the kernel.
+    /// A module that calls itself counts once.
     #[must_use]
     pub fn by_module(&self) -> Self {
         self.with_frames(|frame| (module(frame).into(), ""))
     }
 
-    /// The same samples with functions that can be told apart in another build, too: by their names and modules, libraries
+    /// Groups samples by functions that can be told apart in another build, too: by their names and modules, libraries
     /// without their versions (`libcrypto.so.3` is `libcrypto.so`); by their names alone where modules are not `known`.
     #[must_use]
     pub fn by_function(&self, known: bool) -> Self {
@@ -76,8 +76,8 @@ impl Profile {
         })
     }
 
-    /// The same as of [`Self::by_function`] with modules, with one function in place of all those of a module that have no name of their
-    /// own: what they are called after their neighbours is another name in each build.
+    /// Groups as [`Self::by_function`] with modules, with one function in place of all those of a module that have no
+    /// name of their own: a name after a neighbour differs in each build.
     #[must_use]
     pub fn by_named_function(&self) -> Self {
         let mut grouped = self.by_function(true);
@@ -93,7 +93,7 @@ impl Profile {
         self.frames.iter().any(|frame| !frame.module.is_empty())
     }
 
-    /// The same samples with the group of their thread in place of their stack.
+    /// Groups samples by their thread's group in place of their stack.
     #[must_use]
     pub fn by_thread_group(&self) -> Self {
         let groups = self.thread_groups();
@@ -102,7 +102,7 @@ impl Profile {
         })
     }
 
-    /// The same samples with what their time went into in place of their stack.
+    /// Groups samples by their class in place of their stack.
     #[must_use]
     pub fn by_class(&self) -> Self {
         let classes = self.classes();
@@ -114,7 +114,7 @@ impl Profile {
         })
     }
 
-    /// The same samples with whose work they are in place of their stack.
+    /// Groups samples by whose work they are in place of their stack.
     #[must_use]
     pub fn by_work(&self, by: WorkBy) -> Self {
         let (names, of_process) = self.work_names(by);
@@ -124,7 +124,7 @@ impl Profile {
         })
     }
 
-    /// The same stacks of other frames: those of this name and module.
+    /// Stacks of other frames: those of this name and module.
     pub(super) fn with_frames<'p>(
         &'p self,
         named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str),
@@ -148,7 +148,7 @@ impl Profile {
         grouped
     }
 
-    /// The same samples with one of these names, by its index, in place of their stack.
+    /// Replaces stacks by one of these names, by its index.
     pub(super) fn with_leaves(
         &self,
         names: &[String],

@@ -24,15 +24,15 @@ const LIBRARY: &str = "application application_controller binary ets file io_lib
 /// A pattern, and what is known of it.
 #[derive(Clone, Debug, Default)]
 pub struct KnownPattern {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// As they are written, the alternatives by which it is known.
     pub stacks: Vec<String>,
     /// The share of all samples from which on it is told (0 to 1).
     pub above: f64,
-    /// What its samples do.
+    /// Activity of its samples.
     pub says: String,
-    /// What cured it elsewhere.
+    /// Cure found elsewhere.
     pub cure: String,
     /// The address where that is written.
     pub source: String,
@@ -48,7 +48,7 @@ pub struct KnownPatternError {
     pub line: usize,
     /// As it stands there.
     pub text: String,
-    /// What is wrong with it.
+    /// The mistake.
     pub why: &'static str,
 }
 
@@ -160,7 +160,7 @@ impl Profile {
         leaves
     }
 
-    /// What a pattern has of the samples, where that is enough to be told.
+    /// Share of a pattern in the samples, where it is large enough.
     fn share_of(&self, pattern: &KnownPattern, leaves: &[(u64, u64)]) -> Option<PatternShare> {
         let mut callers: Vec<Option<Option<u32>>> = vec![None; self.stacks.len()];
         for chain in &pattern.chains {

@@ -27,7 +27,7 @@ pub struct Merge {
     left_out: usize,
 }
 
-/// What indices of a profile become.
+/// Indices of a profile in the merged one.
 struct Indices {
     stacks: Vec<u32>,
     threads: Vec<u32>,

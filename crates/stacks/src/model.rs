@@ -11,15 +11,15 @@ use super::waits::Wait;
 /// The event that is sampled, and shown, where nobody names another.
 pub const USUAL_EVENT: &str = "cpu";
 
-/// What an event tells of.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// What threads do while they run.
+    /// Running threads.
     #[default]
     OnCpu,
-    /// What threads wait for.
+    /// Waiting threads.
     OffCpu,
     /// Memory that is asked for, given back or touched.
     Memory,
@@ -27,7 +27,7 @@ pub enum EventKind {
     Other,
 }
 
-/// What was sampled, and how.
+/// Facts of the sampling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileHeader {
     /// Always [`ProfileHeader::SCHEMA`].
@@ -36,9 +36,9 @@ pub struct ProfileHeader {
     pub event: String,
     /// The event as the kernel calls it, such as `cpu-clock`; empty where unknown.
     pub kernel_event: String,
-    /// What a sample's weight counts, such as `samples`, `calls`, `bytes` or `nanoseconds`.
+    /// Unit of a sample's weight, such as `samples`, `calls`, `bytes` or `nanoseconds`.
     pub unit: String,
-    /// What the event tells of.
+    /// Kind of the event.
     #[serde(default)]
     pub kind: EventKind,
     /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
@@ -56,7 +56,7 @@ pub struct ProfileHeader {
     pub kernel_frames: bool,
     /// The instant that a sample time of 0 stands for: the run's origin.
     pub origin: Time,
-    /// The same instant by the wall clock, nanoseconds since 1970-01-01 UTC; 0 where unknown.
+    /// Origin by the wall clock, nanoseconds since 1970-01-01 UTC; 0 where unknown.
     pub origin_unix_ns: u64,
 }
 
@@ -108,7 +108,7 @@ impl ProfileHeader {
         matches!(self.unit.as_str(), "samples" | "" | Self::WEIGHT)
     }
 
-    /// What the profile is called beside others of its run, as its files are: `cpu`, and of a cluster's second node `cpu@1`.
+    /// Name of the profile and its files beside others of the run: `cpu`, and of a cluster's second node `cpu@1`.
     #[must_use]
     pub fn name(&self) -> String {
         match self.node {
@@ -217,7 +217,7 @@ impl Profile {
 /// this module see to it, and [`Profile::is_consistent`] checks one that was put together by hand.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// What was sampled, and how.
+    /// Facts of the sampling.
     pub header: ProfileHeader,
     /// Functions that occur in stacks, each once.
     pub frames: Vec<Frame>,
@@ -246,7 +246,7 @@ pub struct Profile {
     pub span: Option<(u64, u64)>,
     /// Which build each file is of, as far as that is known.
     pub builds: Builds,
-    /// What the reader of this profile should know: missing permissions, a file cut off.
+    /// Notes for the reader of this profile: missing permissions, a file cut off.
     pub notes: Vec<String>,
 }
 

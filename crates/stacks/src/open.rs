@@ -13,7 +13,7 @@ use super::model::{Profile, ProfileHeader, USUAL_EVENT};
 use crate::packed::{read_problem, unpacked};
 use crate::{bounded, file};
 
-/// What a profile's samples may add up to, as far as pprof counts.
+/// Limit on a profile's sum, as far as pprof counts.
 const LARGEST_SUM: u64 = i64::MAX as u64;
 
 /// Why a profile cannot be read.
@@ -23,7 +23,7 @@ pub enum ProfileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A folder without a profile in it.
@@ -44,7 +44,7 @@ pub enum ProfileError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its fault.
         reason: String,
     },
 }
@@ -84,12 +84,12 @@ impl fmt::Display for ProfileError {
 
 impl std::error::Error for ProfileError {}
 
-/// What of a file is read, and how.
+/// Choices for reading a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions<'o> {
     /// The event that is asked for, where there may be several.
     pub event: Option<&'o str>,
-    /// What the first field of folded text is.
+    /// First field of folded text.
     pub first_field: FirstField,
 }
 
@@ -111,7 +111,7 @@ impl Profile {
         Self::open_as(&FORMATS, path.as_ref(), None)
     }
 
-    /// The same as [`Profile::open_with_lines`], by function alone.
+    /// Opens as [`Profile::open_with_lines`], by function alone.
     ///
     /// # Errors
     /// The file cannot be read or is no profile, or the event was not sampled.
@@ -151,7 +151,7 @@ impl Profile {
     }
 }
 
-/// What a shell has opened may be a pipe, as `<(...)` is; its other end is open, too.
+/// A shell's open file may be a pipe, as `<(...)` is; its other end is open, too.
 fn open_file(path: &Path) -> io::Result<File> {
     let is_open = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
     if is_open.iter().any(|open| path.starts_with(open)) {

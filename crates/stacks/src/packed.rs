@@ -11,7 +11,7 @@ use measure::Problem;
 const BEGINNING: usize = 1 << 16;
 /// The first bytes of what gzip packs.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// What some programs of other systems write before a text: a mark of its byte order.
+/// Mark of byte order, as some programs of other systems write before a text.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Why something packed is not read.
@@ -19,7 +19,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 enum Unreadable {
     /// Cut off or damaged, as the unpacker says.
     Damaged(io::Error),
-    /// What was packed is gzip, too.
+    /// Its content is gzip, too.
     Twice,
 }
 

@@ -4,7 +4,7 @@
 /// character for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// What stands before, between and behind the `<*>`; never empty.
+    /// Text before, between and behind the `<*>`; never empty.
     parts: Vec<Vec<Token>>,
 }
 
@@ -22,9 +22,9 @@ impl Pattern {
         }
     }
 
-    /// What the first `<*>` stands for (empty where there is none) if the pattern matches the whole name. Takes no
-    /// longer than the product of both lengths: a part is put where it first fits, and no later place would help
-    /// those behind it.
+    /// Text matched by the first `<*>` (empty where there is none) if the pattern matches the whole name. Takes no
+    /// longer than the product of both lengths: a part is put where it first fits, and no later place would help those
+    /// behind it.
     pub(super) fn captured<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (first, others) = self.parts.split_first()?;
         let rest = behind(first, name)?;
@@ -64,7 +64,7 @@ fn part(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// What is left of a text behind a part that it begins with.
+/// Rest of a text behind a part that it begins with.
 fn behind<'n>(part: &[Token], text: &'n str) -> Option<&'n str> {
     part.iter().try_fold(text, |text, token| match token {
         Token::Literal(literal) => text.strip_prefix(literal.as_str()),

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What stands for the processes that there was no room for.
+/// Placeholder for processes beyond [`MOST_PROCESSES`].
 pub(super) const OTHER_PROCESSES: &str = "other processes";
 /// Distinct processes of a profile. A node that starts one for each request has any number.
 pub(super) const MOST_PROCESSES: usize = 1 << 16;
 
-/// What looks of bellows into the node are called.
+/// Name of bellows' own looks into the node.
 const LOOKING: &str = "bellows, looking";
 
 /// Whether this is the module that bellows loads into a node for a while: `bellows_1a2b3c4d`.
@@ -21,7 +21,7 @@ fn is_helper(module: &str) -> bool {
 pub struct ErlangProcess {
     /// Its identifier as Erlang prints it: `<0.123.0>`.
     pub id: String,
-    /// What it is: `queue`, `channel`, `connection`, or the module that it runs; empty where not known.
+    /// Role: `queue`, `channel`, `connection`, or the module that it runs; empty where not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// The name of that queue, channel or connection, or the registered name; empty where it has none.
@@ -70,7 +70,7 @@ impl ErlangProcess {
         self.from_stacks || self.is_unknown()
     }
 
-    /// What processes of its role are called that the node did not name: `unnamed: connection`.
+    /// Label of processes of its role that the node did not name: `unnamed: connection`.
     #[must_use]
     pub fn unnamed_label(&self) -> String {
         match self.role.as_str() {
@@ -80,7 +80,7 @@ impl ErlangProcess {
         }
     }
 
-    /// What it is called: `queue orders-7`, `rabbit_event <0.321.0>`, `<0.123.0>`.
+    /// Label: `queue orders-7`, `rabbit_event <0.321.0>`, `<0.123.0>`.
     #[must_use]
     pub fn label(&self) -> String {
         let name = if self.name.is_empty() {

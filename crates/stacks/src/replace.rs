@@ -52,9 +52,9 @@ fn is_special(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|there| !there.is_file())
 }
 
-/// What will take a file's place: a file beside it under a name that nobody can foresee, made by
-/// this process and no other. So it is safe in a folder that others may write to, also for root: a
-/// link that waits under any name is never followed. Without [`Replacement::finish`] it is removed.
+/// New content of a file, beside it under a name that nobody can foresee, made by this process and no other. So it is
+/// safe in a folder that others may write to, also for root: a link that waits under any name is never followed.
+/// Without [`Replacement::finish`] it is removed.
 #[derive(Debug)]
 pub struct Replacement {
     path: PathBuf,

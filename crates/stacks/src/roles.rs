@@ -1,5 +1,5 @@
-//! What Erlang processes are by their stacks, where the node did not say it: those that had ended when it was asked,
-//! and all of a node that cannot be asked.
+//! Roles of Erlang processes by their stacks, where the node named none: those that had ended when it was asked, and
+//! all of a node that cannot be asked.
 
 use std::collections::HashMap;
 

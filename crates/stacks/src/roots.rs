@@ -31,7 +31,7 @@ const WHOLE: [&str; 20] = [
     "kthread",
 ];
 
-/// The same by the last part of their name.
+/// Roots by the last part of their name.
 const LAST_PART: [&str; 1] = [
     // Rust's own, below which a C library without symbols has nothing to say.
     "::thread_start",

@@ -20,14 +20,14 @@ pub struct ShareTree {
     pub nodes: Vec<ShareNode>,
 }
 
-/// What a node is called.
+/// Name of a row of shares.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShareName {
     /// The function, or the group of threads.
     pub function: String,
     /// The file that it is of; empty of a group of threads.
     pub module: String,
-    /// What sort of code it is; `None` of a group of threads.
+    /// Kind of code; `None` of a group of threads.
     pub kind: Option<FrameKind>,
 }
 
@@ -70,7 +70,7 @@ impl Profile {
         growing.finish(all, detail)
     }
 
-    /// The same profile with the samples alone whose stacks end before their thread's start.
+    /// Keeps samples whose stacks end before their thread's start.
     #[must_use]
     pub fn of_cut_stacks(&self) -> Self {
         let mut cut = self.clone();

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::model::Profile;
 
-/// What the format calls itself.
+/// Address of the format's schema.
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 #[derive(Serialize)]

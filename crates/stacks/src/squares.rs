@@ -10,7 +10,7 @@ use super::model::Profile;
 pub struct Squares<'p> {
     /// The profile with squares for weights, in units of `scale`.
     pub profile: Cow<'p, Profile>,
-    /// What a weight of 1 stands for: squares of nanoseconds have no place in an integer.
+    /// Factor for weights: squares of nanoseconds have no place in an integer.
     pub scale: f64,
 }
 

@@ -123,7 +123,7 @@ impl StacksWriter {
         Ok(Self::new(file, header))
     }
 
-    /// The same into anything that takes bytes.
+    /// A writer into anything that takes bytes.
     pub fn new(out: impl Write + Send + 'static, header: ProfileHeader) -> Self {
         Self {
             out: Box::new(out),

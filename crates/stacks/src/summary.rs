@@ -1,4 +1,4 @@
-//! What is said of a profile at a glance.
+//! Summary of a profile.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ impl ProfileSummary {
     }
 }
 
-/// What is said of a profile at a glance.
+/// Summary of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSummary {
     /// `cpu`, …
@@ -29,7 +29,7 @@ pub struct ProfileSummary {
     pub frequency: u32,
     /// Samples kept.
     pub samples: u64,
-    /// What the samples' weights count: `samples`, `calls`, `bytes`, `nanoseconds`, …; empty where unknown.
+    /// Unit of weights: `samples`, `calls`, `bytes`, `nanoseconds`, …; empty where unknown.
     pub unit: String,
     /// Sum of the samples' weights.
     pub weight: u64,
@@ -51,7 +51,7 @@ pub struct ProfileSummary {
     /// Share of samples with at least one function that is called after its neighbour, `[near NAME]`
     /// (0 to 1).
     pub near_share: f64,
-    /// What the time went into, largest share first: every sample counts for one class.
+    /// Shares of classes, largest first: every sample counts for one class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassShare>,
     /// Documented patterns that have their share of the samples, largest share first.
@@ -83,7 +83,7 @@ pub struct ClassShare {
 /// A documented pattern's part of all samples, and what is known of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PatternShare {
-    /// What it is called.
+    /// Name of the pattern.
     pub pattern: String,
     /// Share of all samples (0 to 1).
     pub share: f64,
@@ -92,9 +92,9 @@ pub struct PatternShare {
     pub function: Option<String>,
     /// Share of all samples that belong to the pattern and lie below that function (0 to 1).
     pub function_share: f64,
-    /// What its samples do: `collect garbage of Erlang processes`.
+    /// Activity of its samples: `collect garbage of Erlang processes`.
     pub says: String,
-    /// What cured it elsewhere.
+    /// Cure found elsewhere.
     pub cure: String,
     /// The address where that is written.
     pub source: String,
@@ -105,7 +105,7 @@ pub struct PatternShare {
 pub struct WorkShare {
     /// Whose work it is: `queue orders-7`, or `<0.123.0>` where the node has not said what that is.
     pub of: String,
-    /// What it is: `queue`, `channel`; empty where not known.
+    /// Role: `queue`, `channel`; empty where not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// Share of all samples (0 to 1).

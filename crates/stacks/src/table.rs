@@ -1,4 +1,4 @@
-//! What is computed from a profile: the function table and the summary.
+//! Computed from a profile: the function table and the summary.
 
 use super::fold::NodeWeights;
 use super::frames::{Frame, FrameKind};
@@ -21,7 +21,7 @@ const LEAST_COMPLETE: f64 = 0.5;
 pub struct FunctionCount {
     /// Index into [`Profile::frames`].
     pub frame: u32,
-    /// What sort of code it is.
+    /// Kind of code.
     pub kind: FrameKind,
     /// Weight of the samples that have it at the leaf.
     pub self_weight: u64,

@@ -87,8 +87,8 @@ fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// What a profile from elsewhere may take of memory: tables in which a few bytes name the same long text again
-/// and again would take any amount.
+/// Limit on the memory of a profile from elsewhere: tables in which a few bytes name one long text again and again
+/// would take any amount.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
 /// Whether a profile that has taken so many bytes of memory may take more.
@@ -108,7 +108,7 @@ pub(super) fn room(taken: usize, most: usize) -> Result<(), String> {
 /// Puts a profile together from named frames: what the readers of other formats use.
 #[derive(Debug, Default)]
 pub struct Builder {
-    /// What was put together so far.
+    /// Profile so far.
     pub profile: Profile,
     interner: Interner,
     /// Bytes taken so far, estimated to the upper side.

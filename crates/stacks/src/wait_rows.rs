@@ -11,7 +11,7 @@ use super::waits::{Wait, WaitReason};
 const MODULE: &str = "[wait]";
 
 measure::named! {
-    /// What times off CPU are split by.
+    /// Splits of times off CPU.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum WaitBy {
         /// Why they ended.
@@ -22,7 +22,7 @@ measure::named! {
 }
 
 impl Profile {
-    /// The same samples with why they ended, or who ended them, in place of their stack.
+    /// Replaces stacks by why waits ended, or who ended them.
     #[must_use]
     pub fn by_wait(&self, by: WaitBy) -> Self {
         let name_of = |wait: &Wait| match by {

@@ -1,4 +1,4 @@
-//! What a waker's kernel stack tells of why it woke a thread. Rules are data (`wait-rules.txt`), not code.
+//! Reasons of wake-ups, from the waker's kernel stack. Rules are data (`wait-rules.txt`), not code.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use super::waits::WaitReason;
 
 const BUILT_IN: &str = include_str!("wait-rules.txt");
 
-/// What a function in the stack of a waker tells.
+/// Clue of a function in a waker's stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeClue {
     /// Why it woke the thread.
@@ -31,7 +31,7 @@ impl WaitRules {
         RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
     }
 
-    /// What a function tells, if anything.
+    /// Clue of a function, if any.
     #[must_use]
     pub fn of(&self, frame: &Frame) -> Option<WakeClue> {
         let name = symbol(frame);

@@ -1,10 +1,10 @@
-//! What threads waited for: why each time off CPU ended.
+//! Waits of threads: why each time off CPU ended.
 
 use serde::{Deserialize, Serialize};
 
 /// Wakers that a profile tells apart.
 pub(super) const MOST_WAITS: usize = 1 << 12;
-/// What stands for all wakers that there is no room for.
+/// Placeholder for wakers beyond [`MOST_WAITS`].
 pub(super) const OTHER_WAKERS: &str = "other wakers";
 
 measure::named! {

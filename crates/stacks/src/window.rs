@@ -40,9 +40,8 @@ impl Profile {
         self.span = Some((from, to));
     }
 
-    /// What was sampled inside one of the windows (`from <= t < to`, nanoseconds since the origin, none of which
-    /// overlaps another), and what outside of all. `lost` and `throttled` are in both the whole profile's, for they
-    /// carry no time.
+    /// Samples inside one of the windows (`from <= t < to`, nanoseconds since the origin, none of which overlaps
+    /// another), and those outside all. `lost` and `throttled` are in both the whole profile's, for they carry no time.
     #[must_use]
     pub fn split(self, windows: &[(u64, u64)]) -> (Self, Self) {
         let lasts = self.lasts();
@@ -81,7 +80,7 @@ impl Profile {
     }
 }
 
-/// The same windows with none that overlaps another.
+/// Merges windows that overlap.
 fn joined(windows: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut sorted = windows.to_vec();
     sorted.sort_unstable();
@@ -96,7 +95,7 @@ fn joined(windows: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 impl Sample {
-    /// What of it lies in a window; `lasts`: its weight is a time.
+    /// Part of it that lies in a window; `lasts`: its weight is a time.
     fn within(&self, from: u64, to: u64, lasts: bool) -> Option<Self> {
         if !lasts || self.weight == 0 {
             return (self.t >= from && self.t < to).then_some(*self);

@@ -9,7 +9,7 @@ use super::processes::ErlangProcess;
 use crate::summary::WorkShare;
 
 measure::named! {
-    /// What the work of a node is split by.
+    /// Splits of a node's work.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum WorkBy {
         /// Process by process, by their names: `queue orders-7`.
@@ -25,8 +25,7 @@ measure::named! {
 }
 
 impl WorkBy {
-    /// What tells whose work a process does from all others'; a text of the broker cannot be mistaken for what is
-    /// said where there is none.
+    /// Key that tells a process's work from all others'; a text of the broker cannot be mistaken for a placeholder.
     fn key(self, process: &ErlangProcess) -> [&str; 4] {
         let ErlangProcess {
             id,
@@ -52,7 +51,7 @@ impl WorkBy {
         has_named && self == Self::Process
     }
 
-    /// What a process counts for, as people call it.
+    /// Label of a process's group, for people.
     fn label(self, process: &ErlangProcess) -> String {
         let or = |text: &str, otherwise: &str| match text {
             "" => otherwise.to_owned(),
@@ -66,7 +65,7 @@ impl WorkBy {
         }
     }
 
-    /// What all processes are that count for the same; empty where they differ.
+    /// Role of all processes in one group; empty where they differ.
     fn role(self, process: &ErlangProcess) -> &str {
         match self {
             Self::Process | Self::Role => &process.role,
@@ -75,15 +74,15 @@ impl WorkBy {
     }
 }
 
-/// What sort of row the work of a node is split into.
+/// Kind of a row of a node's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkKind {
-    /// What processes did.
+    /// Work of processes.
     Processes,
-    /// What processes of one role did that the node did not name: most had ended when it was asked.
+    /// Processes of one role that the node did not name: most had ended when it was asked.
     Unnamed,
-    /// What no process did.
+    /// Work outside processes.
     NoProcess,
     /// Several rows, for which there was no room.
     Others,
@@ -94,9 +93,9 @@ pub enum WorkKind {
 pub struct Work {
     /// Whose it is, as people call it.
     pub of: String,
-    /// What sort of row it is.
+    /// Kind of row.
     pub kind: WorkKind,
-    /// What its processes are: `queue`, `channel`; empty where not known, or where they differ.
+    /// Role of its processes: `queue`, `channel`; empty where not known, or where they differ.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// Share of all samples (0 to 1).
@@ -201,8 +200,8 @@ impl Profile {
         self.processes.is_empty() || processes.any(tells)
     }
 
-    /// What the work of processes is called, and for each process which of these it is; the first is that of no process.
-    /// Processes of one name are one: their identifiers differ from run to run.
+    /// Labels of processes' work, and for each process which of these it is; the first is that of no process. Processes
+    /// of one name are one: their identifiers differ from run to run.
     pub(super) fn work_names(&self, by: WorkBy) -> (Vec<String>, Vec<u32>) {
         let told = self.has_named_processes();
         let mut names = vec![Work::of(by, None, false).of];

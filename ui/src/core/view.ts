@@ -100,7 +100,7 @@ page: Array<string>,
 /** Every figure that is decided. */
 figures: Array<FigureRow>, };
 
-/** What the time of a sample went into. */
+/** Class of a sample's code. */
 export type Class = "erlang_code" | "java_code" | "own_code" | "libraries" | "built_in_functions" | "ets" | "messages" | "garbage_collection" | "allocators" | "ports" | "scheduling" | "waiting" | "kernel_network" | "kernel_disk" | "kernel_memory" | "kernel_scheduling" | "kernel_other" | "virtual_machine" | "unnamed";
 
 /** A class that samples fall into. */
@@ -291,7 +291,7 @@ t: number,
 /** One short sentence. */
 label: string, };
 
-/** What an event tells of. */
+/** Kind of an event. */
 export type EventKind = "on_cpu" | "off_cpu" | "memory" | "other";
 
 /** Observations of the measured phase. Shares are of time (0 to 1), CPU is in cores. */

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What is wrong with bytes that end too early.
+/// Error for bytes that end too early.
 pub(super) const CUT_OFF: &str = "it is cut off";
 /// Values that are read for each byte of a recording: those of a hostile one can be empty, and as many as it likes.
 const VALUES_PER_BYTE: u64 = 4;

@@ -5,7 +5,7 @@ use super::bytes::{Bytes, CUT_OFF};
 use super::metadata::{JfrType, JfrTypes};
 use super::values::{Constants, Value, value};
 
-/// What a chunk begins with.
+/// First bytes of a chunk.
 pub(super) const MAGIC: &[u8] = b"FLR\0";
 /// Bytes of a header.
 const HEADER: usize = 68;

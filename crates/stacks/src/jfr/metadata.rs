@@ -76,7 +76,7 @@ impl JfrTypes {
     }
 }
 
-/// What an element has told to the one around it.
+/// Element as told to the one around it.
 enum Element {
     Field(Field),
     Other,

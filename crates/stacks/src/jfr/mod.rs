@@ -122,7 +122,7 @@ fn count(chunks: &[&[u8]]) -> Result<([u64; SAMPLED.len()], u64), String> {
     Ok((counts, origin_ns))
 }
 
-/// What a thread did when it was sampled.
+/// State of a thread when it was sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadState {
     /// It was sampled by its CPU time: async-profiler's `STATE_DEFAULT`, or no state is told.
@@ -152,7 +152,7 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    /// What is said of them. The error says that nothing is left.
+    /// Notes of them; an error where nothing is left.
     fn notes(self, event: &str, profile: &Profile) -> Result<Vec<String>, String> {
         let out = self.by_wall_clock + self.asleep;
         let all = profile.samples.len() + out;
@@ -177,7 +177,7 @@ impl LeftOut {
 struct Reader {
     sampled: &'static Sampled,
     builder: Builder,
-    /// What the thread of each sample of the last chunk did.
+    /// State of the thread of each sample of the last chunk.
     states: Vec<ThreadState>,
     left_out: LeftOut,
     /// When the first chunk began.

@@ -9,7 +9,7 @@ use crate::frames::{Frame, FrameKind, SourceLine, UNKNOWN};
 use crate::java::java_method;
 use crate::tree::Builder;
 
-/// What was looked up of a chunk's constants.
+/// Cache of a chunk's constants.
 #[derive(Debug)]
 pub(super) struct Stacks<'c> {
     chunk: &'c Chunk<'c>,
@@ -139,7 +139,7 @@ impl<'c> Stacks<'c> {
         }
     }
 
-    /// What a thread did, in the recorder's words; empty where that is not told.
+    /// State of a thread, in the recorder's words; empty where that is not told.
     pub(super) fn state(&self, event: &JfrType, key: u64) -> &str {
         let state = self.chunk.constant(event, "state", key);
         state.map_or("", |(state, class)| self.text(class, "name", state))

@@ -8,7 +8,7 @@ use super::metadata::{Field, JfrType, JfrTypes};
 /// Values in values.
 const DEEPEST: usize = 16;
 
-/// What a value is. Fractions are passed over: no stack has any.
+/// Value. Fractions are passed over: no stack has any.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Value {
     #[default]
@@ -32,7 +32,7 @@ impl Value {
         }
     }
 
-    /// What it takes of memory, about.
+    /// Bytes of memory, about.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
             + match self {

@@ -14,7 +14,7 @@ const LARGEST_STACK: usize = 16 << 20;
 /// Bytes of memory that all distinct stacks may take.
 const MOST_BYTES: usize = 1 << 30;
 
-/// What folding leaves and adds: the flags of `stackcollapse-perf.pl`.
+/// Choices for folding: the flags of `stackcollapse-perf.pl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollapseOptions {
     /// Add the process's number to its name.
@@ -206,7 +206,7 @@ impl Collapse {
         self.without_stacks
     }
 
-    /// What was left out, in sentences.
+    /// Notes of samples left out.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -338,7 +338,7 @@ impl Collapse {
         Ok(true)
     }
 
-    /// What a function without a name is called: after its module.
+    /// Name for a function without one: after its module.
     fn unnamed(&self, frame: &FrameLine<'_>) -> Vec<u8> {
         let module = match frame.module {
             b"[unknown]" => b"unknown".as_slice(),

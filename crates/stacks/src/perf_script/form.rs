@@ -5,7 +5,7 @@ use super::line::{self, FrameLine, Header};
 /// Lines in front of the first sample that may be anything: what programs say that write the text, or its reader.
 const LINES_BEFORE: usize = 100;
 
-/// What the first lines of samples tell, as `perf script -F` chooses it.
+/// Fields of samples' first lines, as `perf script -F` chooses them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Form {
     time: bool,
@@ -63,7 +63,7 @@ pub(crate) fn looks_like(start: &[u8]) -> bool {
     begins && (lines(start).any(is_frame) || lines(start).take(LINES_BEFORE).any(is_bare_sample))
 }
 
-/// What each of the first lines tells that are no comments.
+/// Fields of each of the first lines, without comments.
 fn forms(start: &[u8]) -> impl Iterator<Item = Option<Form>> {
     let headers = lines(start).take(LINES_BEFORE).map(Header::of_any);
     headers.map(|header| Form::of(&header?))
@@ -102,7 +102,7 @@ fn is_bracketed(word: &[u8]) -> bool {
     word.starts_with(b"[") && word.ends_with(b"]")
 }
 
-/// What some fields print before the time: `d..1.`, `UK`.
+/// Flags that some fields print before the time: `d..1.`, `UK`.
 fn is_flags(word: &[u8]) -> bool {
     let dotted = !word.ends_with(b":") && word.iter().filter(|&&byte| byte == b'.').count() > 1;
     word.len() <= 8 && (dotted || word.iter().all(u8::is_ascii_uppercase))

@@ -11,7 +11,7 @@ pub(super) struct Header<'l> {
     pub(super) pid: Option<&'l [u8]>,
     /// The thread.
     pub(super) tid: &'l [u8],
-    /// What stands between thread and period: processor and time.
+    /// Text between thread and period: processor and time.
     pub(super) rest: &'l [u8],
     /// The event, where the line ends in one: `stackcollapse-perf.pl` sees no other.
     pub(super) event: Option<EventField<'l>>,
@@ -20,7 +20,7 @@ pub(super) struct Header<'l> {
 /// The end of a sample's first line: `1001001 cpu-clock:`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventField<'l> {
-    /// What the sample stands for, in digits; a 0 is left out, because a sample counts for something.
+    /// Digits of the sample's period; a 0 is left out, because a sample counts for something.
     pub(super) period: Option<&'l [u8]>,
     /// The event's name.
     pub(super) name: &'l [u8],
@@ -71,8 +71,8 @@ impl<'l> Header<'l> {
         Self::named(line, 2)
     }
 
-    /// The same with names as short as they may be. Without stacks `perf script` puts blanks before names and the frame
-    /// behind the event: such a line has a time, which no frame has.
+    /// Reads names as short as they may be. Without stacks `perf script` puts blanks before names and the frame behind
+    /// the event: such a line has a time, which no frame has.
     pub(super) fn of_any(line: &'l [u8]) -> Option<Self> {
         let indented = line.get(span(line, is_blank)..)?;
         let short = Self::named(indented, 1).filter(|header| {
@@ -245,7 +245,7 @@ impl<'l> FrameLine<'l> {
 }
 
 impl<'l> FrameLine<'l> {
-    /// The same with a module whose file is gone: `(/usr/bin/node (deleted))`.
+    /// Parses a module whose file is gone, too: `(/usr/bin/node (deleted))`.
     pub(super) fn whole(line: &'l [u8]) -> Option<Self> {
         let line = trim_end(line);
         let Some(there) = line.strip_suffix(b" (deleted))") else {
@@ -375,7 +375,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// What stands behind the last `/`.
+/// Name behind the last `/`.
 pub(super) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }

@@ -75,7 +75,7 @@ struct Reader {
     builder: Builder,
     /// The event that is asked for.
     wanted: Option<Vec<u8>>,
-    /// What the first lines of its samples tell.
+    /// Fields of its samples' first lines.
     form: Form,
     /// The one whose samples are read.
     event: Option<Vec<u8>>,

@@ -21,7 +21,7 @@ pub(super) fn open(name: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
     Profile::open(path)
 }
 
-/// What must survive any form: names, modules where the form has them, weights.
+/// Facts that survive any form: names, modules where the form has them, weights.
 fn table(profile: &Profile, modules: bool) -> BTreeSet<(String, String, u64, u64)> {
     let rows = profile.functions().into_iter().map(|f| {
         let module = if modules {

@@ -4,7 +4,7 @@ use super::classes::profile;
 use crate::KnownPattern;
 use crate::PatternShare;
 
-/// What stands in no pattern.
+/// Frame of no pattern.
 const OTHER: &str = "e:$rabbit_channel:handle_cast/2";
 
 /// The name of each pattern, a stack that has it, and one that is like it.
@@ -76,7 +76,7 @@ const CASES: [(&str, &str, &str); 13] = [
     ),
 ];
 
-/// What is told of a pattern where some of a thousand samples have a stack.
+/// Share of a pattern where some of a thousand samples have a stack.
 fn told(pattern: &str, stack: &str, samples: usize) -> Option<PatternShare> {
     let stacks = [vec![stack; samples], vec![OTHER; 1_000 - samples]].concat();
     let mut all = profile(&stacks).known_patterns().into_iter();

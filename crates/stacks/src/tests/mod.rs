@@ -69,7 +69,7 @@ pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
     profile
 }
 
-/// What the other tests share: two schedulers, recursion, a cut-off stack.
+/// Shared by other tests: two schedulers, recursion, a cut-off stack.
 fn small() -> Profile {
     profile(&[
         ("1_scheduler;main;$loop/1;$route/2", 3),

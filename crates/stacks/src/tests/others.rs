@@ -92,7 +92,7 @@ fn a_thread_without_a_stack_leaves_the_others_what_they_are() {
     assert_eq!(of_java.threads, [""]);
 }
 
-/// What the first field is, as the lines tell it, and as the option says.
+/// First field as the lines tell it, and as the option says.
 #[test]
 fn the_first_field_is_a_thread_where_something_says_so() {
     let of = |text: &str, first_field| {

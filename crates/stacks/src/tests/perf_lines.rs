@@ -101,7 +101,7 @@ fn sentences_between_samples_change_nothing() {
     }
 }
 
-/// What compilers, tests and servers print is no profile of nonsense, though a number follows its first word.
+/// Output of compilers, tests and servers is no profile, though a number follows its first word.
 #[test]
 fn sentences_alone_are_no_profile() {
     for text in [

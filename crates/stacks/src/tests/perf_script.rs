@@ -280,8 +280,8 @@ fn hostile_text_is_refused_or_read_within_bounds() {
     let _ = (folded(CollapseOptions::default(), odd), open("x.txt", odd));
 }
 
-/// What `perf script` prints of `perf record -e page-faults -c 1 -e sched:sched_switch`, with the period of the second event
-/// as `-F +period` shows it, and with text behind it that looks like an event.
+/// Output of `perf script` for `perf record -e page-faults -c 1 -e sched:sched_switch`, with the period of the second
+/// event as `-F +period` shows it, and with text behind it that looks like an event.
 const WITH_TRACEPOINT: &[u8] = b"sh 7  1.000001:          1        page-faults: 
 \t10 f (/bin/a)
 

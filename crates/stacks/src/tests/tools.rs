@@ -1,4 +1,4 @@
-//! What is written for other tools, against the shape that they read; and what they write.
+//! Files for other tools against the shape that they read, and those tools' own files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
