@@ -79,8 +79,7 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }
 
-/// The same without passwords of URLs, which somebody may have typed in the place of something else, and with the options of the
-/// command that was typed.
+/// Hides passwords of URLs, which may have been typed in the wrong place, and adapts the help to the typed command.
 fn harmless(problem: Problem) -> Problem {
     let words: Vec<String> = (std::env::args_os().take(2))
         .map(|word| word.to_string_lossy().into_owned())

@@ -47,7 +47,7 @@ impl Failure {
         Self::Usage(Problem::new(cause, "", help))
     }
 
-    /// The same with what was observed, which the cause quotes.
+    /// Adds the observed value, which the cause quotes.
     pub(crate) fn observed(self, value: impl std::fmt::Display) -> Self {
         match self {
             Self::Usage(problem) => Self::Usage(problem.observed(value)),
@@ -61,7 +61,7 @@ impl Failure {
         Self::Failed(Problem::io(action, path, source))
     }
 
-    /// The same where it ended one of several runs: what a signal stopped says which.
+    /// Names the run of several that a signal stopped.
     pub(crate) fn in_run(self, number: u32, times: u32) -> Self {
         match self {
             Self::Stopped(problem) => Self::Stopped(Problem {
@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// The same of one run of several, which the cause begins with: `pair 1 of 8, B`.
+    /// Begins the cause with the run of several: `pair 1 of 8, B`.
     pub(crate) fn of_one(self, which: &str) -> Self {
         let told = |problem: Problem| Problem {
             cause: format!("{which}: {}", problem.cause),
@@ -86,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// The same after the command's result was printed, which stays the only value on standard output.
+    /// Marks that the command's result, the only value on standard output, was printed.
     pub(crate) fn already_printed(self) -> Self {
         match self {
             Self::Usage(problem) | Self::Failed(problem) => Self::BrokeOff(problem),
@@ -95,7 +95,7 @@ impl Failure {
         }
     }
 
-    /// What happened, in a sentence; `None` where there is nothing to complain about.
+    /// The failure as a sentence; `None` where there is nothing to complain about.
     pub(crate) fn sentence(&self) -> Option<String> {
         match self {
             Self::Usage(problem)
@@ -107,7 +107,7 @@ impl Failure {
         }
     }
 
-    /// What ended a run that failed.
+    /// The failure of a run.
     pub(crate) fn of_run(record: archive::RunRecord) -> Self {
         Self::BrokeOff(record.problem.unwrap_or_default())
     }

@@ -67,7 +67,7 @@ pub(crate) fn style_aside() -> Style {
     Style::of(&io::stderr())
 }
 
-/// What is shown while something runs.
+/// Output during a command.
 pub(crate) fn live(shape: Shape, json: bool, quiet: bool) -> Live {
     let (out, progress) = (style(), style_aside());
     if quiet {

@@ -1,4 +1,4 @@
-//! What is drawn of a run: a flame graph of each event, and its report.
+//! Pictures of a run: a flame graph of each event, and its report.
 
 use std::path::{Path, PathBuf};
 

@@ -105,7 +105,7 @@ pub(crate) fn stop_broker(stop: &broker::Stop, parent_decides: bool) -> Result<(
     })
 }
 
-/// What ends a run in order the first time.
+/// Signals that end a run in order the first time.
 const ENDINGS: [i32; 2] = [SIGINT, SIGTERM];
 
 /// Whether whoever started us has a signal ignored.

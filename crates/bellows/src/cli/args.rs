@@ -41,7 +41,7 @@ pub(super) struct OutputArgs {
     pub(super) metrics: MetricsArgs,
 }
 
-/// What a run has to reach.
+/// Options of requirements and repeats.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Requirements and repeats")]
 pub(super) struct RequireArgs {
@@ -71,7 +71,7 @@ impl RequireArgs {
         ))
     }
 
-    /// What is required, beside what the experiment itself requires.
+    /// The requirements of the command line, beside the experiment's own.
     pub(super) fn resolve(&self) -> impl Iterator<Item = RequireSpec> {
         let required = self.fail_if.iter().cloned();
         required.map(|that| RequireSpec { that })
@@ -108,7 +108,7 @@ fn runs_dir(named: OsString) -> PathBuf {
     named.into()
 }
 
-/// What is said of a run beforehand.
+/// Options that label a run.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct LabelArgs {
     /// Note to keep with the run

@@ -23,7 +23,7 @@ Examples:
   bellows broker --tls-listen 127.0.0.1:5671 --tls-make .
   bellows client queue://TEST --url amqp://127.0.0.1:5672 --duration 10";
 
-/// What `bellows broker` was given.
+/// Options of `bellows broker`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BrokerArgs {

@@ -1,4 +1,4 @@
-//! What the faults of the embedded broker did, as a line for the run that started it and as text for people.
+//! Report of the embedded broker's faults: a line for the run that started it, and text for people.
 
 use std::fmt::Write;
 

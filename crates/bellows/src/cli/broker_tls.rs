@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 
-/// What was given for a TLS listener.
+/// Options of a TLS listener.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct BrokerTlsArgs {

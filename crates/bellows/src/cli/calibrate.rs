@@ -15,7 +15,7 @@ Examples:
   bellows calibrate --show      what is kept for this machine
   bellows calibrate --json";
 
-/// What `bellows calibrate` was given.
+/// Options of `bellows calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CalibrateArgs {

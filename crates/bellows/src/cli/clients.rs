@@ -31,7 +31,7 @@ pub(super) struct DestinationArgs {
     pub(super) show_latency: bool,
 }
 
-/// What every producer does.
+/// Options of every producer.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Producing")]
 pub(super) struct Producing {
@@ -61,7 +61,7 @@ pub(super) struct Producing {
     enable_timestamp: bool,
 }
 
-/// What every consumer does.
+/// Options of every consumer.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Consuming")]
 pub(super) struct Consuming {

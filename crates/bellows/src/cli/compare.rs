@@ -33,12 +33,12 @@ A folder that is no run stands for all runs in it. A histogram log is a run of w
 A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. \
 `bellows help comparison` says how it is decided.";
 
-/// What a comparison is called of which no run is known yet.
+/// Name of a comparison of which no run is known yet.
 const COMPARISON: &str = "comparison";
 /// Runs of one command line, all sides together.
 const MOST_RUNS: usize = 2_000;
 
-/// What `bellows compare` was given.
+/// Options of `bellows compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
@@ -68,7 +68,7 @@ pub(crate) struct CompareArgs {
     runs: RunsDir,
 }
 
-/// What difference matters, and how sure one has to be of it.
+/// Differences that matter, and the confidence required.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Margins {
     /// Changes of rates, CPU and memory within this share do not matter
@@ -293,7 +293,7 @@ fn alone<'r>(side: &'r [(RunRecord, PathBuf)], counted: &ComparedSide) -> Option
     Some(&run.1)
 }
 
-/// What functions cost in the runs of a side that count.
+/// Costs of functions in the runs of a side that count.
 fn costs(side: &[(RunRecord, PathBuf)], counted: &ComparedSide) -> Vec<Option<FunctionCosts>> {
     let counts = |run: &&(RunRecord, PathBuf)| counted.runs.iter().any(|it| it.id == run.0.id);
     let read = |(record, dir): &(RunRecord, PathBuf)| FunctionCosts::read(record, dir);

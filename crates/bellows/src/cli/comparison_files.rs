@@ -10,7 +10,7 @@ use report::ComparisonFormat;
 use crate::failure::Failure;
 use crate::output;
 
-/// What stands in place of the page and the picture until they are made.
+/// Placeholders of the page and the picture.
 const NO_PAGE: &str = "<!doctype html><title>bellows</title><p>Nothing is decided yet: this page is made when the runs are.</p>\n";
 const NO_PICTURE: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"480\" height=\"40\"><text x=\"8\" y=\"24\">Nothing is \
                           decided yet: this is drawn when the runs are made.</text></svg>\n";
@@ -47,7 +47,7 @@ impl ComparisonFiles {
         Err(Failure::usage(cause, help).observed(path.display()))
     }
 
-    /// What histogram logs do not hold cannot be drawn.
+    /// Refuses to draw histogram logs, which hold no profiles.
     pub(super) fn check_logs(&self) -> Result<(), Failure> {
         let Some(path) = &self.flame else {
             return Ok(());

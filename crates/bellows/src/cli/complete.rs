@@ -1,4 +1,4 @@
-//! What a shell completes: options, names of experiments, runs, and PerfTest's options.
+//! Shell completion of options, experiments, runs, and PerfTest's options.
 
 use std::ffi::OsStr;
 use std::path::Path;

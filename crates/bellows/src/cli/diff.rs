@@ -28,14 +28,14 @@ Examples:
 A is what is compared with, B what is compared. With one profile, B is the part that --from and --to or \
 --where choose, and A the rest of the measured phase. `bellows help differences` says what is proven.";
 
-/// What `bellows diff` was given.
+/// Options of `bellows diff`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DiffArgs {
-    /// What is compared with: a run or a file, as `bellows top` takes it
+    /// The baseline: a run or a file, as `bellows top` takes it
     #[arg(value_name = "A", add = complete::profiles())]
     a: String,
-    /// What is compared [default: a part of A, with the rest of it]
+    /// The profile to compare with A [default: a part of A, compared with the rest]
     #[arg(value_name = "B", add = complete::profiles())]
     b: Option<String>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct DiffArgs {
     /// Show only functions, or what stands in their place, whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
-    /// What stands in the place of functions
+    /// Rows in place of functions
     #[arg(long, value_name = "WHAT")]
     by: Option<By>,
     /// Print one JSON object
@@ -86,9 +86,9 @@ enum Sort {
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Side {
-    /// What is compared with
+    /// The baseline
     A,
-    /// What is compared
+    /// The profile compared with it
     B,
 }
 
@@ -99,7 +99,7 @@ enum Form {
     Folded,
 }
 
-/// What is compared.
+/// The two profiles to compare.
 struct Sides {
     a: ProfilePart,
     b: ProfilePart,
@@ -124,7 +124,7 @@ impl DiffArgs {
         Ok(Done::Fine)
     }
 
-    /// What the rows of the table are; a file is of functions.
+    /// The kind of the table's rows; a file is always of functions.
     fn rows_of(&self) -> FunctionRowOf {
         let by = self.by.filter(|_| self.output.is_none());
         by.map_or(FunctionRowOf::Function, By::row)

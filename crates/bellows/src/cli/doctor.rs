@@ -13,7 +13,7 @@ Examples:
   bellows doctor
   bellows doctor --json";
 
-/// What `bellows doctor` was given.
+/// Options of `bellows doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {

@@ -26,8 +26,8 @@ pub(super) fn entry(name: &str, runs: &Path) -> Result<RunEntry, Failure> {
     run(name, runs).map(RunEntry::read)
 }
 
-/// What holds a profile of an event, or of any: a run as in [`run`], where `last` is the last that has any, so that it is the
-/// same run whatever is asked of it; or a file.
+/// The run or file with a profile of an event, or of any. A run is named as in [`run`], where `last` is the last one
+/// with any profile, so that it is the same run for every event.
 pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<PathBuf, Failure> {
     let path = Path::new(name);
     if path.exists() {

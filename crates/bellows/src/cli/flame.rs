@@ -27,7 +27,7 @@ Examples:
 
 `bellows help profile-formats` says what can be read, and what each format loses.";
 
-/// What `bellows flame` was given.
+/// Options of `bellows flame`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FlameArgs {
@@ -110,7 +110,7 @@ fn usual_file(name: String, source: &Path) -> Result<PathBuf, Failure> {
     Ok(file)
 }
 
-/// What a profile is drawn of.
+/// The flame graph's source, as errors name it.
 const SOURCE: &str = "the profile that it is drawn of";
 
 /// Whether two names are of the same file.

@@ -82,7 +82,7 @@ const TOPICS: [Topic; 39] = [
     topic!("repeats-schema", "repeats.schema.json"),
 ];
 
-/// What `bellows help` was given.
+/// Options of `bellows help`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HelpArgs {
@@ -179,7 +179,6 @@ fn overview() -> String {
     )
 }
 
-/// What a command takes.
 fn usage(names: &[String]) -> Result<String, Failure> {
     let mut command = Cli::command();
     command.build();
@@ -303,7 +302,7 @@ mod tests {
         look(&mut Cli::command());
     }
 
-    /// What is printed to a user of the binary speaks of no file of the checkout.
+    /// Texts that users of the binary read name no file of the checkout.
     #[test]
     fn help_names_no_file_that_only_a_checkout_has() {
         fn look(command: &mut clap::Command) {

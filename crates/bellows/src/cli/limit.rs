@@ -47,14 +47,15 @@ type Begun = (PathBuf, LimitTrials, FolderLock);
 /// Trials where nobody says how many.
 const MOST_TRIALS: u32 = 60;
 
-/// What `bellows limit` was given.
+/// Options of `bellows limit`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LimitArgs {
     /// Built-in experiment, or a file (*.toml)
     #[arg(value_name = "NAME|FILE", add = complete::experiments())]
     experiment: String,
-    /// What a rate has to meet: 'end-to-end p99 < 10ms', 'lost = 0'. May be repeated; what the experiment requires counts, too
+    /// Requirement of a rate: 'end-to-end p99 < 10ms', 'lost = 0'. May be repeated; the experiment's requirements
+    /// count, too
     #[arg(long = "slo", value_name = "CONDITION")]
     slos: Vec<Requirement>,
     /// Vary a number of clients instead, unthrottled: load.0.producers=1,2,4,8. Fits the Universal Scalability Law to the throughputs

@@ -1,4 +1,4 @@
-//! What trials of any kind say, and how they end `limit`.
+//! Output of trials of any kind, and how they end `limit`.
 
 use std::path::Path;
 

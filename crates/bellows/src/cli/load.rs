@@ -39,7 +39,7 @@ Examples:
   bellows consumer queue://TEST --message-count 1000000
   bellows consumer queue://TEST --consumers 4 --prefetch 500 --ack-every 100 --duration 60";
 
-/// What `bellows client` was given.
+/// Options of `bellows client`.
 #[derive(Debug, Args)]
 #[command(after_help = CLIENT_EXAMPLES)]
 pub(crate) struct ClientArgs {
@@ -57,7 +57,7 @@ pub(crate) struct ClientArgs {
     request_reply: bool,
 }
 
-/// What `bellows producer` was given.
+/// Options of `bellows producer`.
 #[derive(Debug, Args)]
 #[command(after_help = PRODUCER_EXAMPLES)]
 pub(crate) struct ProducerArgs {
@@ -67,7 +67,7 @@ pub(crate) struct ProducerArgs {
     sending: Sending,
 }
 
-/// What `bellows consumer` was given.
+/// Options of `bellows consumer`.
 #[derive(Debug, Args)]
 #[command(after_help = CONSUMER_EXAMPLES)]
 pub(crate) struct ConsumerArgs {
@@ -151,7 +151,7 @@ struct ExchangeArgs {
     routing_key: Option<String>,
 }
 
-/// What producers do beyond Artemis' options.
+/// Options of producers that Artemis lacks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Producing")]
 struct Sending {
@@ -185,7 +185,7 @@ struct Sending {
     no_confirm: bool,
 }
 
-/// What consumers do beyond Artemis' options.
+/// Options of consumers that Artemis lacks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Consuming")]
 struct Receiving {

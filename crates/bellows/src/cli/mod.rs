@@ -181,7 +181,7 @@ impl Command {
     }
 }
 
-/// What was typed.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     pub(crate) command: Command,

@@ -35,7 +35,7 @@ pub(super) struct ObserverArgs {
     stacks: Vec<String>,
 }
 
-/// What to do with an experiment.
+/// Commands about an experiment.
 pub(super) enum Observed {
     /// One run of it.
     Once(Box<Experiment>),

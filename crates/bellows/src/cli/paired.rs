@@ -40,9 +40,8 @@ pub(super) struct PairedCell {
     pub(super) dir: PathBuf,
     /// Which runs there are.
     pub(super) runs: PairedRuns,
-    /// What each of them was.
     pub(super) records: Vec<RunRecord>,
-    /// What its functions cost, of each of them.
+    /// Costs of functions in each run.
     pub(super) costs: Vec<Option<FunctionCosts>>,
 }
 
@@ -126,14 +125,14 @@ impl PairedFolder {
             .collect()
     }
 
-    /// What a cell is called among the others; empty where it stands alone.
+    /// A cell's name among the others; empty where it stands alone.
     pub(super) fn label(&self, cell: usize) -> String {
         let cell = self.matrix.cells.get(cell);
         cell.map(|cell| PairedMatrix::label(&self.matrix.keys, &cell.values))
             .unwrap_or_default()
     }
 
-    /// What all cells decide.
+    /// The decision of all cells.
     pub(super) fn compare(
         &self,
         looks: &[u32],
@@ -310,7 +309,8 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
     }
 }
 
-/// What becomes of a pair that may be made anew, where this command makes further runs (`goes_on`), and where it ends as soon as all is decided.
+/// The fate of a pair that may be repeated: whether this command makes further runs (`goes_on`), and ends once all is
+/// decided.
 pub(super) const fn anew(goes_on: bool, until_decided: bool) -> &'static str {
     match (goes_on, until_decided) {
         (true, true) => "another pair is to take its place unless all is decided before",
@@ -319,7 +319,7 @@ pub(super) const fn anew(goes_on: bool, until_decided: bool) -> &'static str {
     }
 }
 
-/// What is said of the last run, which had ended when its command was killed.
+/// The message about the last run, which had ended when its command was killed.
 fn taken_up(of: &PairedRuns, until_decided: bool) -> Option<String> {
     let run = of.runs.last()?;
     let mut pair = of.runs.iter().filter(|it| it.pair == run.pair);

@@ -12,7 +12,7 @@ Examples:
   bellows perf-test --help
   bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30";
 
-/// What `bellows perf-test` was given.
+/// Options of `bellows perf-test`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PerfTestArgs {

@@ -57,7 +57,7 @@ pub(super) fn experiment(
     }
 }
 
-/// What is shown of an experiment.
+/// The parts of an experiment that are shown.
 pub(super) fn shape(experiment: &Experiment) -> Shape {
     let any = |of: fn(&experiment::LoadSpec) -> bool| experiment.load.iter().any(of);
     let measure = experiment.phases.measure;
@@ -274,7 +274,7 @@ impl Watched {
         Ok(Self { control, at_once })
     }
 
-    /// What stops it.
+    /// The run's control.
     pub(super) const fn control(&self) -> &load::Control {
         &self.control
     }
@@ -287,7 +287,7 @@ impl Watched {
 
 /// Work that was done, and what was drawn of it.
 pub(super) struct CarriedOut {
-    /// What `session` says of it.
+    /// The outcome from `session`.
     pub(super) outcome: RunOutcome,
     /// The report's path; `None` where nothing was kept.
     pub(super) report: Result<Option<PathBuf>, Failure>,

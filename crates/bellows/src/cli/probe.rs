@@ -38,7 +38,7 @@ const OPTION_NAMES: experiment::OptionNames = &[
     ("phases.measure", "--duration"),
 ];
 
-/// What `bellows probe` was given.
+/// Options of `bellows probe`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProbeArgs {

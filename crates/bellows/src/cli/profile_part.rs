@@ -47,14 +47,14 @@ pub(super) struct PartArgs {
     /// the broker, the generator or the machine stood still
     #[arg(long = "where", value_name = "CONDITION")]
     that: Option<Condition>,
-    /// What the first field of folded text is [default: a thread where the lines say so, else a function]
+    /// First field of folded text [default: a thread where the lines say so, else a function]
     #[arg(long, value_name = "WHAT", value_enum)]
     first_field: Option<First>,
     #[command(flatten)]
     runs: RunsDir,
 }
 
-/// What stands first in the lines of folded text.
+/// First field of a line of folded text.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum First {
     /// The name of a thread, or of its program
@@ -63,7 +63,7 @@ enum First {
     Function,
 }
 
-/// What has to hold in a second.
+/// Condition on a second.
 #[derive(Clone, Debug)]
 enum Condition {
     /// Somebody stood still.
@@ -95,9 +95,9 @@ pub(super) struct ProfilePart {
     pub(super) name: String,
     /// The run's folder, or the file.
     pub(super) source: PathBuf,
-    /// What was sampled in it.
+    /// The samples of the part.
     pub(super) profile: Profile,
-    /// What was sampled beside it, where the part was chosen by a condition.
+    /// The other samples, where the part was chosen by a condition.
     pub(super) rest: Option<Profile>,
     /// Which part it is; `None` where it is the whole.
     pub(super) which: Option<String>,
@@ -111,7 +111,7 @@ impl ProfileArgs {
 }
 
 impl ProfilePart {
-    /// The same with what the rows are to be made of: lines, or functions alone.
+    /// The part with rows of this kind: lines, or functions alone.
     pub(super) fn for_rows(self, of: FunctionRowOf) -> Result<Self, Failure> {
         if of != FunctionRowOf::Line {
             return Ok(Self {
@@ -131,7 +131,7 @@ impl ProfilePart {
         .observed(&self.name))
     }
 
-    /// What it is, in a heading: the profile, and which part of it.
+    /// Heading: the profile, and which part of it.
     pub(super) fn heading(&self) -> String {
         match &self.which {
             Some(which) => format!("{}, {which}", self.name),
@@ -313,7 +313,7 @@ impl Condition {
     }
 }
 
-/// What of a profile lies in its run's measured phase; all of it where there is no such phase.
+/// The part of a profile in its run's measured phase; all of it where there is no such phase.
 fn measured(mut profile: Profile, path: &Path) -> Result<Profile, Failure> {
     if !path.is_dir() || !path.join(archive::file::RECORD).exists() {
         return Ok(profile);

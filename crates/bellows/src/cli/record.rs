@@ -29,7 +29,7 @@ Examples:
 const CONTINUOUS_FREQUENCY: u32 = 49;
 const DURATION: Length = Length::seconds(30);
 
-/// What `bellows record` was given.
+/// Options of `bellows record`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("process").args(["pid", "names"]).required(true))]

@@ -65,7 +65,7 @@ pub(super) struct EveryArgs {
     push_tenant: Option<String>,
 }
 
-/// What is recorded.
+/// Processes to record.
 pub(super) struct Subjects {
     pub(super) pid: Option<u32>,
     pub(super) names: Vec<String>,
@@ -185,7 +185,7 @@ impl EveryArgs {
     }
 }
 
-/// What is seen of it: on a terminal a line that changes, in a pipe one for each period.
+/// Output: on a terminal a line that changes, in a pipe one for each period.
 struct Screen {
     live: Live,
     quiet: bool,

@@ -26,7 +26,7 @@ nodes, addresses and paths. If one remains, no report is written.";
 /// Where a report for others stands in a run's folder.
 const REDACTED: &str = "report-redacted.html";
 
-/// What `bellows report` was given.
+/// Options of `bellows report`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {

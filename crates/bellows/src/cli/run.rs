@@ -39,7 +39,7 @@ Next:
   bellows run stream-publish    RabbitMQ at full speed
   bellows help getting-started  load on your own broker";
 
-/// What `bellows run` was given.
+/// Options of `bellows run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     output: OutputArgs,
 }
 
-/// What `bellows demo` was given.
+/// Options of `bellows demo`.
 #[derive(Debug, Args)]
 #[command(after_help = DEMO_EXAMPLES)]
 pub(crate) struct DemoArgs {

@@ -33,7 +33,7 @@ Examples:
 
 `bellows help scrapes` tells more.";
 
-/// What `bellows scrape` was given.
+/// Options of `bellows scrape`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ScrapeArgs {
@@ -124,7 +124,7 @@ impl ScrapeArgs {
         }
     }
 
-    /// What is shown while it goes on.
+    /// Output during the requests.
     fn live(&self, plans: &[ScrapePlan]) -> Live {
         let about: Vec<String> = plans.iter().map(|plan| plan.url.to_string()).collect();
         let shape = Shape {
@@ -200,7 +200,7 @@ struct Show {
     control: load::Control,
     /// Whether the last request of each page failed; that one never came the end says.
     away: Vec<Option<u64>>,
-    /// What is waited for, where each page is requested once.
+    /// The page that is awaited, where each is requested once.
     once: Option<String>,
     /// When the second before ended.
     before: Nanos,
@@ -303,7 +303,7 @@ impl ScrapeObserver for Show {
     }
 }
 
-/// What is shown of a page that came: its cost, and what was selected, as it was written.
+/// The values to show of a page: its cost, and the selected series as the page has them.
 fn values(plan: &ScrapePlan, scrape: &Scrape) -> Vec<(SeriesName, f64)> {
     let Ok(selected) = &scrape.result else {
         return Vec::new();

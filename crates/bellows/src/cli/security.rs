@@ -12,7 +12,7 @@ use super::command_line::Url;
 use crate::failure::Failure;
 use crate::prompt;
 
-/// What was given for an `amqps://` URL.
+/// Options of an `amqps://` URL.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "TLS (amqps:// URLs)")]
 pub(super) struct SecurityArgs {

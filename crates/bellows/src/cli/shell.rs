@@ -20,7 +20,7 @@ Examples:
   bellows man | man -l -
   bellows man --out /usr/local/share/man/man1";
 
-/// What `bellows completions` was given.
+/// Options of `bellows completions`.
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(crate) struct CompletionsArgs {
@@ -28,7 +28,7 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// What `bellows man` was given.
+/// Options of `bellows man`.
 #[derive(Debug, Args)]
 #[command(after_help = MAN_EXAMPLES)]
 pub(crate) struct ManArgs {

@@ -23,7 +23,7 @@ Examples:
   bellows top profile.pb.gz --from 10 --to 20
   bellows top last --where 'end-to-end p99 > 50ms' --sort change";
 
-/// What `bellows top` was given.
+/// Options of `bellows top`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopArgs {
@@ -58,7 +58,7 @@ enum Sort {
     Change,
 }
 
-/// What stands in the place of functions.
+/// Rows in place of functions.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum By {
     /// Lines of source code: of Erlang and Go programs, and what a file of another profiler tells
@@ -67,7 +67,7 @@ pub(super) enum By {
     Module,
     /// Threads by what they are for: scheduler, aux
     Thread,
-    /// What the time goes into: garbage collection, allocators, scheduling, and so on
+    /// The kind of work: garbage collection, allocators, scheduling, and so on
     Class,
     /// Each process by its name: `queue orders-7`
     Process,
@@ -84,7 +84,6 @@ pub(super) enum By {
 }
 
 impl By {
-    /// What a row is.
     pub(super) const fn row(self) -> FunctionRowOf {
         match self {
             Self::Line => FunctionRowOf::Line,

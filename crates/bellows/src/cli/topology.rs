@@ -77,7 +77,7 @@ const REMEDY: LoginRemedy = LoginRemedy {
     tag: "administrator",
 };
 
-/// What `bellows topology` was given.
+/// Options of `bellows topology`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopologyArgs {
@@ -109,7 +109,7 @@ struct GenerateArgs {
     /// Their type
     #[arg(long = "type", value_name = "TYPE", default_value = "classic", value_parser = ["classic", "quorum", "stream"])]
     queue_type: String,
-    /// What their names begin with; a number follows, from 0 on
+    /// Prefix of their names; a number follows, from 0 on
     #[arg(long, value_name = "TEXT", default_value = "q-")]
     prefix: String,
     /// Their virtual host
@@ -286,7 +286,7 @@ impl ManagementArgs {
     }
 }
 
-/// What changes a broker by definitions, and says how far it came.
+/// Changes a broker by definitions, and reports its progress.
 type Apply = fn(
     &Management,
     &Definitions,
@@ -296,10 +296,10 @@ type Apply = fn(
 
 /// A change of a broker by definitions.
 struct Change {
-    /// What its objects are then.
+    /// Past participle of the change, for messages.
     done: &'static str,
     apply: Apply,
-    /// What is said where an answer takes too long.
+    /// Help where an answer takes too long.
     busy: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What producers and consumers do.
+//! Clients: producers and consumers.
 
 use experiment::{LoadSpec, SizeSpec};
 use load::{
@@ -21,7 +21,7 @@ const SMALLEST: u32 = 12;
 const STREAM_PREFETCH: u16 = 200;
 /// A hundred years.
 const FOR_EVER_S: u64 = 100 * 365 * 86_400;
-/// What PerfTest makes random JSON of, and how many bodies.
+/// Numbers of fields and bodies of PerfTest's random JSON.
 const FIELDS: u32 = 1_000;
 const BODIES: u32 = 100;
 /// How long PerfTest waits for confirms unless something else is said.

@@ -8,7 +8,7 @@ use measure::{Interval, Metric, Problem};
 use super::values::{Values, bad};
 use crate::failure::Failure;
 
-/// What is served, and where.
+/// The served page and its address.
 #[derive(Debug, PartialEq)]
 pub(super) struct Exposition {
     /// Where it is served: `HOST:PORT`.

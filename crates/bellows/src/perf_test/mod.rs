@@ -149,7 +149,7 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     }
 }
 
-/// What `BELLOWS_NOTE` and `BELLOWS_TAGS` say of the run: PerfTest has no options for it.
+/// Labels of the run from `BELLOWS_NOTE` and `BELLOWS_TAGS`: PerfTest has no options for it.
 fn labels_of_environment() -> Result<Labels, Failure> {
     let set = |name| std::env::var(name).unwrap_or_default();
     let tags: Vec<String> = set("BELLOWS_TAGS").split(',').map(str::to_owned).collect();
@@ -192,9 +192,9 @@ fn ending(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos, sums: Sum
     )
 }
 
-/// What the averages are made of: what was sent and received in the measured phase. A test that counts its messages
-/// lasts until the last of them was received: for the longest latency more, and no longer than the drain. Where the drain
-/// ended before, it lasts as long as that.
+/// Sums for the averages: messages sent and received in the measured phase. A test that counts its messages lasts until
+/// it received the last of them: longer by the longest latency, but no longer than the drain, or by the whole drain
+/// where that was cut off.
 fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos) -> Sums {
     let Counters { sent, received, .. } = of.counters;
     let measured = Sums {
@@ -344,7 +344,7 @@ fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
     format!(" ({})", reasons.join(", "))
 }
 
-/// What PerfTest's lines have no place for: what became of the messages, and warnings.
+/// Prints what PerfTest's lines have no place for: missing messages, and warnings.
 fn remarks(record: &RunRecord) {
     let Some(summary) = &record.summary else {
         return;

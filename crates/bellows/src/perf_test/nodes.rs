@@ -17,7 +17,7 @@ pub(super) fn urls(values: &Values) -> Vec<String> {
         .collect()
 }
 
-/// What is loaded.
+/// The broker under load.
 pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
     let mut urls = urls(values).into_iter();
     let path = |long: &str| values.text(long).map(PathBuf::from);

@@ -41,7 +41,7 @@ pub(super) struct Parsed {
     pub(super) rest: Vec<String>,
 }
 
-/// What makes a command line unreadable.
+/// An error in a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ParseError {
     /// No option is written like this.

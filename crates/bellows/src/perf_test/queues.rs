@@ -27,7 +27,7 @@ pub(super) enum Names {
     Sequence(Vec<String>),
 }
 
-/// What a queue is declared with.
+/// Properties of declared queues.
 #[derive(Debug, PartialEq)]
 pub(super) struct Kind {
     pub(super) queue_type: QueueType,

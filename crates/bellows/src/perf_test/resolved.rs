@@ -1,4 +1,4 @@
-//! What PerfTest's options mean: an experiment on a running broker, and how it is printed.
+//! PerfTest's options resolved: an experiment on a running broker, and its output.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(super) struct ResolvedRun {
     /// This many of them are enough.
     pub(super) enough: usize,
     pub(super) exposition: Option<Exposition>,
-    /// What the user should know of how it is done.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 

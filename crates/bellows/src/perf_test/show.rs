@@ -14,7 +14,7 @@ use super::resolved::{Format, ResolvedRun};
 use crate::failure::Failure;
 use crate::output;
 
-/// What is left of an interval when the test ends has a line of its own from here on.
+/// Shortest rest of an interval that has a line of its own when the test ends.
 const SHORTEST: Nanos = Nanos::from_millis(50);
 /// An interval of the engine may be this much shorter than a second.
 const SLACK: Nanos = Nanos::from_millis(500);
@@ -27,7 +27,7 @@ pub(super) struct PerfTestObserver {
     csv: Option<Csv>,
     served: Option<Served>,
     control: load::Control,
-    /// What was measured since the last line.
+    /// Counts since the last line.
     since_line: Interval,
     /// Since when the test runs.
     start: Option<Time>,

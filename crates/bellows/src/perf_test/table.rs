@@ -1,6 +1,6 @@
 //! PerfTest's options as data: what the parser, `--help` and docs/perf-test.md are made from.
 
-/// What an option takes.
+/// The argument of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arg {
     /// No value: a switch.
@@ -56,7 +56,7 @@ pub(super) struct Opt {
     pub(super) metrics: bool,
 }
 
-/// What an option's values may be shown as.
+/// How an option's value may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     /// As they are.

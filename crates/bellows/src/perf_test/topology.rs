@@ -75,7 +75,7 @@ pub(super) fn topology(
     })
 }
 
-/// What makes no sense.
+/// Refuses options that make no sense together.
 fn refuse(values: &Values, agents: Agents, named: &Names) -> Result<(), Failure> {
     if values.has("predeclared") && *named == Names::Generated && agents.consumers > 0 {
         return Err(Failure::usage(

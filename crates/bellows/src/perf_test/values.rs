@@ -1,5 +1,5 @@
-//! What was given: on the command line, else in the environment. Every value that cannot be read
-//! and every option that has no meaning here is an error, never ignored.
+//! Values of the command line, else of the environment. A value that cannot be read or an option without meaning here
+//! is an error, never ignored.
 
 use std::str::FromStr;
 

@@ -194,7 +194,7 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
     assert_eq!(made(&pairs_dir), before);
 }
 
-/// What the record hides is no less a difference, and nobody can tell whether it is the same later.
+/// A value that the record hides may differ, and nobody can tell later.
 #[test]
 fn sides_that_differ_in_hidden_words_are_not_the_same() {
     let dir = folder();

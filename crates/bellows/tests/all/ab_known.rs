@@ -25,7 +25,7 @@ prefetch = 200
 ack = 100
 message-size = 100
 "#;
-/// The same queue, behind the default exchange.
+/// One queue, behind the default exchange.
 const PLAIN: &str = r#"
 name = "plain"
 [phases]
@@ -59,19 +59,19 @@ message-size = 100
 /// Pairs that show a change by tens of per cent.
 const FEW_PAIRS: &str = "5";
 
-/// What `bellows ab` finds of an experiment with these further options, which change much.
+/// Results of `bellows ab` for an experiment with further options that change much.
 fn found(dir: &Path, experiment: &str, further: &[&str]) -> Option<Value> {
     std::env::var("BELLOWS_PAIRS").ok()?;
     Some(found_of(dir, FEW_PAIRS, experiment, further))
 }
 
-/// The same of as many pairs as a change by some per cent needs.
+/// Results with as many pairs as a change by some per cent needs.
 fn found_of_many(dir: &Path, further: &[&str]) -> Option<Value> {
     let pairs = std::env::var("BELLOWS_PAIRS").ok()?;
     Some(found_of(dir, &pairs, PLAIN, further))
 }
 
-/// The same of this number of pairs.
+/// Results with this number of pairs.
 fn found_of(dir: &Path, pairs: &str, experiment: &str, further: &[&str]) -> Value {
     std::fs::write(dir.join("known.toml"), experiment).expect("a file");
     let mut args = vec!["ab", "known.toml", "--pairs", pairs, "--json", "--quiet"];

@@ -134,7 +134,7 @@ fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
         .collect()
 }
 
-/// What was decided is decided once more from the folder, and its pages are made anew.
+/// The folder alone leads to equal decisions, and its pages are made again.
 fn again(dir: &Path, found: &Value) {
     let folder = matrix_folder(dir).expect("a folder");
     let path = folder.to_str().expect("a name");

@@ -138,7 +138,7 @@ fn the_queue_exists_with_other_arguments() {
     nothing_is_left(dir.path());
 }
 
-/// What a load would have emptied first is still there when the load cannot run.
+/// A load that cannot run leaves the queues that it would have emptied.
 #[test]
 fn a_load_that_is_refused_has_emptied_no_queue() {
     let dir = folder();

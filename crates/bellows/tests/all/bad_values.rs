@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{folder, run};
 
-/// What is refused before anything is started says so in the user's words: the option that was typed.
+/// Options that are refused before anything starts are named as they were typed.
 #[test]
 fn a_bad_option_is_named_and_nothing_is_started() {
     let dir = folder();
@@ -156,7 +156,7 @@ fn a_bad_option_is_named_and_nothing_is_started() {
     assert!(help.contains("--runs DIR"), "{help}");
 }
 
-/// The same of a file: its line, the key, and its value.
+/// Keys of a file that are refused are named with their line and value.
 #[test]
 fn a_bad_key_is_named_with_its_line_and_nothing_is_started() {
     let dir = folder();

@@ -1,5 +1,5 @@
-//! What a broker is to a run: any process that bellows guards can be loaded, harmed and removed, and a
-//! broker that is started once serves several runs.
+//! Brokers as a run sees them: any process that bellows guards can be loaded, harmed and removed, and a broker that is
+//! started once serves several runs.
 
 use crate::common;
 
@@ -183,7 +183,7 @@ fn another_managed_broker_is_loaded_harmed_and_removed_like_the_first() {
     assert!(!is_running(pid));
 }
 
-/// What the summary says of a run, as a terminal shows it.
+/// A run's summary, as a terminal shows it.
 fn said(outcome: &RunOutcome) -> String {
     let (record, shape) = (&outcome.record, report::console::Shape::default());
     let summary = record.summary.as_ref().expect("a summary");

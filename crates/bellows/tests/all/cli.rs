@@ -313,7 +313,7 @@ fn completions_and_manual_cover_every_command() {
     }
 }
 
-/// What a shell offers for the last of these words.
+/// A shell's completions of the last of these words.
 fn completed(dir: &std::path::Path, shell: &str, words: &[&str]) -> String {
     let mut args = vec!["--", "bellows"];
     args.extend(words);
@@ -541,7 +541,7 @@ fn a_requested_rate_is_an_open_loop() {
     );
 }
 
-/// What stands before a warning, by what it takes from the numbers.
+/// Prefixes of warnings, by severity.
 const TIERS: [&str; 3] = ["invalid: ", "caution: ", "note: "];
 
 /// At a rate that nobody reaches, so that there is something to warn of: once, with the verdict that it refers to,

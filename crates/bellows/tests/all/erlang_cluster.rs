@@ -1,4 +1,4 @@
-//! What `erlang queues` says of a cluster: of queues that lead on other nodes, and of consumers elsewhere.
+//! `erlang queues` on a cluster: queues that lead on other nodes, and consumers elsewhere.
 
 use crate::common;
 

@@ -18,7 +18,7 @@ const COMMANDS: [[&str; 4]; 2] = [
     ["info", "top", "alloc", "queues"],
 ];
 
-/// What stands in an example, and what is run instead: the same with less time.
+/// Parts of examples and their replacements, which take less time.
 const INSTEAD: [(&str, &str); 9] = [
     ("--for 30s", "--for 4s"),
     ("--for 5s", "--for 1s"),
@@ -53,7 +53,6 @@ fn examples(command: &str) -> Vec<String> {
     examples
 }
 
-/// The same example for a node of that name.
 fn for_node(example: &str, node: &str) -> String {
     let mut line = example.replace("rabbit@localhost", node);
     for (long, short) in INSTEAD {

@@ -18,7 +18,7 @@ const QUEUES: &str = "100";
 /// Longest until the node is clean again: the lease of what was cut off without a word, and what a busy machine takes.
 const CLEAN_WITHIN: Duration = Duration::from_secs(45);
 
-/// What is asked of the node, longer than any scene.
+/// Commands that outlast every scene.
 const COMMANDS: [&[&str]; 9] = [
     &[
         "trace",
@@ -182,7 +182,7 @@ impl Scenery {
         Some(format!("{arguments:?} {end:?} {delay:?}: {wrong}"))
     }
 
-    /// What is left on the node when it has had time to clean itself.
+    /// Remains on the node after it has had time to clean up.
     fn left(&self) -> Option<String> {
         let modules = [
             "rabbit_channel",
@@ -204,7 +204,7 @@ impl Scenery {
         }
     }
 
-    /// What a client meets that comes now, where it is not served.
+    /// The error of a client that connects now, where it is not served.
     fn refuses(&self, seed: u64) -> Option<String> {
         let url = self.rabbit.url();
         let queue = format!("queue://after-{seed}");

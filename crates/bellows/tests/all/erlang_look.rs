@@ -1,4 +1,4 @@
-//! What `erlang queues`, `top` and `alloc` say of a real RabbitMQ, against what the node says itself.
+//! `erlang queues`, `top` and `alloc` of a real RabbitMQ, compared with the node's own answers.
 
 use crate::common;
 use crate::common::managed::{self, SharedNode};

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 /// Far longer than any command may take here.
 const WINDOW: &str = "60s";
-/// What a busy machine may take beside the time-out.
+/// Delay of a busy machine beyond the time-out.
 const BESIDE: Duration = Duration::from_secs(10);
 
-/// What a node undoes is waited for this long at least.
+/// Shortest wait for a node's clean-up.
 const UNDO: Duration = Duration::from_secs(60);
 /// Calls `lists:sort/1` again and again.
 const WORK: &str = "spawn(fun F() -> lists:sort([3, 1, 2]), timer:sleep(5), F() end).";

@@ -10,7 +10,7 @@ use brokers::rabbitmq::{Config, RabbitMq};
 use serde_json::Value;
 use stacks::Profile;
 
-/// What `bellows` prints where it succeeds.
+/// The output of a `bellows` that succeeds.
 fn printed(dir: &Path, args: &[&str]) -> String {
     let ended = common::start(common::bellows(dir, args)).end();
     ended.assert_ok();

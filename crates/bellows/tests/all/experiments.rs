@@ -1,4 +1,4 @@
-//! What the comments of the built-in experiments promise of RabbitMQ 3.10, their reports show.
+//! Figures that the built-in experiments' comments promise of RabbitMQ 3.10, checked in their reports.
 
 use crate::common;
 

@@ -17,7 +17,6 @@ fn script() -> Option<PathBuf> {
     found.find(|it| it.is_file())
 }
 
-/// What `bellows fold` writes.
 fn fold(dir: &Path, flags: &[&str], file: &str) -> Ended {
     let args: Vec<&str> = ["fold", file].iter().chain(flags).copied().collect();
     run(dir, &args)

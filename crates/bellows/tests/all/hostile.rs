@@ -1,5 +1,4 @@
-//! What somebody else wrote: passwords that no output repeats, text that no terminal obeys, and archives that
-//! nobody waits for.
+//! Foreign input: passwords that no output repeats, text that no terminal obeys, and archives that nobody waits for.
 
 use crate::common;
 

@@ -76,7 +76,7 @@ fn by_node(node: &SharedNode, cookie: &Path) -> BrokerSpec {
     }
 }
 
-/// The same, asked by its management API.
+/// The node, read by its management API.
 fn by_management(node: &SharedNode, port: u16) -> BrokerSpec {
     BrokerSpec {
         kind: BrokerKind::Attach,
@@ -481,7 +481,7 @@ fn say_endlessly(stream: &mut TcpStream, begin: &str, piece: &str) {
     while stream.write_all(piece.as_bytes()).is_ok() {}
 }
 
-/// What an event of a run says of its topology.
+/// The topology event of a run.
 fn note(api: SocketAddr) -> String {
     let dir = folder();
     let broker = common::Broker::start(dir.path());

@@ -64,7 +64,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// What the panels of the dashboard show.
+/// The expressions of the dashboard's panels.
 fn dashboard_expressions() -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/bellows.json");
     let dashboard = json(&fs::read_to_string(file).expect("the dashboard"));
@@ -421,7 +421,7 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
     );
 }
 
-/// What one scrapes or probes through its restart has another process then.
+/// A server that restarts while it is scraped or probed has another process afterwards.
 #[test]
 fn a_server_that_returns_as_another_process_has_used_cpu() {
     let dir = folder();

@@ -1,5 +1,5 @@
-//! The newest RabbitMQ in reach: in the directory that `scripts/setup test` makes, or that `BELLOWS_RABBITMQ_ROOT` names.
-//! What holds there is asserted on the version that is found. `make prove` starts further ones, and clusters.
+//! The newest RabbitMQ in reach: in the directory that `scripts/setup test` makes, or that `BELLOWS_RABBITMQ_ROOT`
+//! names. Assertions hold for the version that is found. `make prove` starts further ones, and clusters.
 
 use crate::common;
 
@@ -104,7 +104,7 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
     (summary, counts)
 }
 
-/// What is sent is confirmed and received, each message once, whatever its size and however it is settled.
+/// Messages are confirmed and received once each, whatever their size and settlement.
 #[test]
 fn it_is_loaded_over_amqp_1_0() {
     if newest_root().is_none() {
@@ -340,7 +340,7 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
     assert_eq!(summary["received"]["total"], 1000, "{summary:#}");
 }
 
-/// What bellows asks of a node, on a release with trace sessions, and what is left of it there.
+/// A release with trace sessions answers bellows' requests, and keeps nothing of them.
 #[test]
 fn its_erlang_node_is_asked_and_keeps_nothing() {
     if newest_root().is_none() {
@@ -430,7 +430,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     load.end();
 }
 
-/// What of a node is traced.
+/// The node's trace settings.
 fn traces(node: &SharedNode) -> String {
     asked(node, TRACES)
 }

@@ -1,4 +1,4 @@
-//! What profiling itself costs: blocks with it and without.
+//! The cost of profiling itself: blocks with it and without.
 
 use crate::common;
 
@@ -9,7 +9,7 @@ use common::{RUNS, folder, run};
 use serde_json::Value;
 use stacks::Profile;
 
-/// What is taken shortly after sampling was to be switched off, and before it was.
+/// Grace period for samples after sampling was to be switched off, ns.
 const LATE: u64 = 60_000_000;
 
 /// The blocks of a run of the embedded broker, more or less profiled.

@@ -90,7 +90,7 @@ pub(crate) fn scrapes(other: &str) -> String {
     )
 }
 
-/// What a run with [`scrapes`] and `--verbose` has left, and said.
+/// Checks the output and the folder of a run with [`scrapes`] and `--verbose`.
 pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(
     dir: &Path,
     run_dir: &Path,

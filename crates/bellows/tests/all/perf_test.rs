@@ -74,7 +74,7 @@ pub(crate) fn shape(output: &str) -> Vec<String> {
     shape
 }
 
-/// What PerfTest printed, as it would print it now.
+/// PerfTest's recorded output, as the present version would print it.
 fn recorded(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/perf-test");
     as_now(&fs::read_to_string(path.join(name)).expect("recorded"))
@@ -281,7 +281,7 @@ fn counts_and_sequences_are_each_clients() {
     assert_eq!(load["total-consumers"], 6);
 }
 
-/// What a run counted: sent and received.
+/// A run's counts: sent and received.
 fn totals(dir: &Path) -> (u64, u64) {
     let json = fs::read_to_string(common::only_run(dir).join("run.json")).expect("json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("json");

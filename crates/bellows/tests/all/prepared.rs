@@ -84,7 +84,7 @@ fn records(dir: &Path) -> Vec<Value> {
     found
 }
 
-/// What `runs data` lists.
+/// The output of `runs data`.
 fn kept(dir: &Path) -> Vec<Value> {
     let listed = run(dir, &["runs", "data", "--dir", KEPT, "--json"]);
     listed.assert_ok();

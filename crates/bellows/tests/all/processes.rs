@@ -303,7 +303,7 @@ fn a_node_that_only_epmd_knows_is_found() {
     assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
 }
 
-/// What `record --name` finds, `erlang` finds, too.
+/// A process that `record --name` finds, `erlang` finds, too.
 fn assert_looked_into_by_its_name(dir: &Path, epmd: &str) {
     let name = format!("look-{}", std::process::id());
     let node = Command::new("erl")

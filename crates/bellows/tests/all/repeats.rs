@@ -1,4 +1,4 @@
-//! The same run made several times.
+//! One run repeated several times.
 
 use crate::common;
 

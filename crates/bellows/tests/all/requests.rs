@@ -153,7 +153,7 @@ fn a_probe_says_nothing_of_messages_and_is_read_as_earlier_ones_are() {
     }
 }
 
-/// What a broker's page is while it starts again is what one scrapes for.
+/// A page is worth scraping while its broker starts again.
 #[test]
 fn a_page_that_is_away_for_a_while_is_scraped_on() {
     let dir = folder();

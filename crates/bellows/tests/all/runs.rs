@@ -358,7 +358,7 @@ fn the_first_signal_ends_in_order() {
     }
 }
 
-/// What was not measured has no percentiles, and leaves nothing.
+/// A run without a measured phase has no percentiles, and leaves nothing.
 #[test]
 fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
     let dir = folder();

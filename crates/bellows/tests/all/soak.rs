@@ -20,7 +20,7 @@ const SETTLING: f64 = 0.2;
 /// bytes a second.
 const GROWTH_MB: f64 = 2.0;
 
-/// What a process held at a moment.
+/// A process's resources at a moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     seconds: f64,

@@ -1,5 +1,5 @@
-//! What the program makes of a silence: who stood still, for how long, and what it delayed. That the engine finds
-//! each silence, at its instants, is tested in virtual time, in `load`.
+//! Attribution of a stall: who stood still, for how long, and what it delayed. That the engine finds each silence, at
+//! its instants, is tested in virtual time, in `load`.
 
 use crate::common;
 
@@ -31,7 +31,7 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
     serde_json::from_str(&ended.stdout).expect("an object")
 }
 
-/// What is wrong with what a run says of a stop.
+/// The fault in what a run reports of a stop.
 fn wrong(summary: &Value, length: Duration) -> Option<String> {
     let found = &summary["stalls"][0];
     let off = found["for_s"].as_f64()? - length.as_secs_f64();

@@ -1,6 +1,6 @@
-//! What a summary says of who limited the run, in runs that are limited on purpose: by each of those
-//! that may be to blame. Each run has the machine for itself, as far as this file is concerned; what
-//! other processes do meanwhile is looked for in the evidence before a verdict is called wrong.
+//! Verdicts of runs that are limited on purpose, by each limit that there is. Each run has the machine for itself, as
+//! far as this file is concerned; what other processes do meanwhile is looked for in the evidence before a verdict is
+//! called wrong.
 
 use crate::common;
 use crate::common::managed;

@@ -38,7 +38,7 @@ With --over each combination of \
 values is a comparison of its own, a cell; all of them are made in turns and decided together: where does it help, where does it hurt? Ctrl-C ends it; what is complete is shown, and the same command line with --resume goes on. Exit codes: 0 the same or better, \
 3 worse, 4 cannot tell. `bellows help comparison` says how it is decided.";
 
-/// What `bellows ab` was given.
+/// Options of `bellows ab`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AbArgs {
@@ -76,7 +76,7 @@ pub(crate) struct AbArgs {
     /// End after half or three quarters of the pairs where all is decided then; each look is stricter
     #[arg(long)]
     until_decided: bool,
-    /// What determines the order of the runs; drawn where absent
+    /// Seed of the order of the runs; random where absent
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Go on with runs that were stopped: their folder, or a part at either end of its name
@@ -306,7 +306,7 @@ impl FromStr for BrokerSpec {
     }
 }
 
-/// What a side has of its own.
+/// The differences of one side.
 struct Changed<'a> {
     broker: Option<&'a BrokerSpec>,
     /// The option, and what it was given.

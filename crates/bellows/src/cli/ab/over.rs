@@ -5,7 +5,7 @@ use archive::{MatrixKey, PairedMatrix};
 use super::super::command_line::Assignment;
 use crate::failure::Failure;
 
-/// What a value of `--over` looks like.
+/// Help for a value of `--over` that cannot be read.
 const EXAMPLE: &str = "write --over load.0.queue-type=classic,quorum,stream";
 
 /// The keys that are varied, in the order in which they were given.

@@ -21,7 +21,7 @@ use super::Sides;
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// What is to be made.
+/// The runs to make and how to judge them.
 pub(super) struct Plan {
     /// The folder with the runs that were made before, and how many are to be made of each cell.
     pub(super) folder: PairedFolder,
@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) sides: Vec<Sides>,
     /// It may end before all pairs are made.
     pub(super) until_decided: bool,
-    /// What difference matters.
+    /// Differences that matter.
     pub(super) margins: Margins,
     /// Where what is decided is written to, beside the runs' folder.
     pub(super) files: ComparisonFiles,
@@ -268,7 +268,7 @@ fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
     }
 }
 
-/// What its run is found by: `side-a`, `pair-3`, and `cell-2` of a matrix.
+/// Tags that identify a run: `side-a`, `pair-3`, and `cell-2` of a matrix.
 fn tags(next: NextRun, cell: Option<usize>) -> Vec<Tag> {
     let mut tags = vec![
         format!("side-{}", next.side.tag()),

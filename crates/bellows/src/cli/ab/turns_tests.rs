@@ -1,4 +1,4 @@
-//! What is said of runs that do not count, how many are left, and how it ends.
+//! Messages about runs that do not count, runs that are left, and the end.
 
 use archive::{Comparison, Decision, PairedRun, PairedRuns, RunRecord, RunSummary};
 
@@ -57,7 +57,7 @@ fn next(of: &PairedRuns) -> Option<NextRun> {
     next_run_of(&[of], of.seed).map(|it| it.1)
 }
 
-/// What is said of the last of these runs, of four pairs that were requested.
+/// The message about the last of these runs, of four requested pairs.
 fn told(runs: &[&PairedRun]) -> Option<String> {
     let of = PairedRuns {
         pairs: 4,

@@ -1,7 +1,7 @@
-//! `artemis perf`: the command lines of Artemis' own tools, and what they print.
+//! `artemis perf`: command lines and output of Artemis' own tools.
 //!
-//! What was typed ([`options`]) becomes an experiment ([`resolved`]); [`screen`] shows it.
-//! `docs/artemis-perf.md` lists every option; a test holds the two together.
+//! The options as typed ([`options`]) become an experiment ([`resolved`]); [`screen`] shows it. `docs/artemis-perf.md`
+//! lists every option; a test holds the two together.
 
 mod options;
 mod resolved;
@@ -30,7 +30,7 @@ Examples:
 
 `bellows help artemis-perf` lists every option: the same, better, or refused and why.";
 
-/// What `bellows artemis` was given.
+/// Options of `bellows artemis`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ArtemisArgs {
@@ -165,7 +165,7 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     ))
 }
 
-/// What is shown of a run.
+/// The requested output of a run.
 #[derive(Clone, Debug)]
 struct Showing {
     sides: Sides,

@@ -9,7 +9,7 @@ use crate::cli::args::{LabelArgs, from_one, size};
 use crate::cli::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use crate::cli::connect::LoginArgs;
 
-/// What `bellows artemis perf client` was given.
+/// Options of `bellows artemis perf client`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ArtemisClientArgs {
@@ -26,7 +26,7 @@ pub(super) struct ArtemisClientArgs {
     pub(super) consumer_protocol: Option<String>,
 }
 
-/// What `bellows artemis perf producer` was given.
+/// Options of `bellows artemis perf producer`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ArtemisProducerArgs {
@@ -36,7 +36,7 @@ pub(super) struct ArtemisProducerArgs {
     pub(super) sending: Sending,
 }
 
-/// What `bellows artemis perf consumer` was given.
+/// Options of `bellows artemis perf consumer`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ArtemisConsumerArgs {
@@ -93,7 +93,7 @@ pub(super) struct Common {
     pub(super) labels: LabelArgs,
 }
 
-/// What producers do, with Artemis' sizes and threads.
+/// Options of producers, with Artemis' sizes and threads.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Producing")]
 pub(super) struct Sending {

@@ -32,7 +32,6 @@ pub(super) struct Resolved {
     /// Messages may be dropped on purpose.
     pub(super) may_expire: bool,
     pub(super) runs: Option<PathBuf>,
-    /// What is said of the run beforehand.
     pub(super) labels: archive::Labels,
 }
 

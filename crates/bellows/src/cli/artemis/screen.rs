@@ -23,7 +23,7 @@ pub(super) struct Screen {
     totals: Counters,
     json: Option<Samples>,
     hdr: Option<Sheet>,
-    /// What went wrong with the output; the run was stopped for it.
+    /// The failure of the output, for which the run was stopped.
     trouble: Option<Failure>,
 }
 

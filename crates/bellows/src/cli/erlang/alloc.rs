@@ -23,7 +23,7 @@ Examples:
   bellows erlang alloc rabbit@localhost --every 10s --count 6
   bellows erlang alloc rabbit@localhost --json";
 
-/// What `bellows erlang alloc` was given.
+/// Options of `bellows erlang alloc`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AllocArgs {
@@ -48,7 +48,7 @@ pub(crate) struct AllocArgs {
 struct AllocReading {
     #[serde(flatten)]
     memory: NodeMemory,
-    /// What leads from the VM's total to resident memory.
+    /// Steps from the VM's total to resident memory.
     difference: Vec<MemoryStep>,
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<Microstates>,
@@ -139,7 +139,7 @@ fn allocators(memory: &NodeMemory) -> String {
     grid(heads, None, rows, output::style())
 }
 
-/// What the VM says, what the machine says, and what lies between them.
+/// The VM's view, the machine's, and the difference between them.
 fn sides(reading: &AllocReading) -> String {
     let memory = &reading.memory;
     let mut rows = Vec::new();

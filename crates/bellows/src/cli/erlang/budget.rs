@@ -1,4 +1,4 @@
-//! What a trace or profile may cost the node.
+//! Limits of the cost of a trace or profile to the node.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl BudgetArgs {
         budget
     }
 
-    /// The same where a path of calls is traced, which leaves out functions before its messages become too many.
+    /// The budget of a trace of a path of calls, which leaves out functions before its messages become too many.
     pub(super) const fn path_budget(&self, time: Duration) -> Budget {
         let mut budget = self.budget(time);
         if self.max_backlog.is_none() {
@@ -66,7 +66,7 @@ pub(super) struct ProcessArgs {
 }
 
 impl ProcessArgs {
-    /// What was meant.
+    /// The filter for these options.
     pub(super) fn filter(&self) -> ProcessFilter {
         match (&self.role, self.pids.as_slice()) {
             (Some(role), _) => ProcessFilter::Role(role.clone()),

@@ -50,13 +50,13 @@ const BLOCKS: u8 = 4;
 /// Processes that are shown.
 const PROCESSES: usize = 10;
 
-/// What `bellows erlang calls` was given.
+/// Options of `bellows erlang calls`.
 #[derive(Debug, Args)]
 #[command(after_help = CALLS_EXAMPLES)]
 pub(super) struct CallsArgs {
     #[command(flatten)]
     count: CountArgs,
-    /// What is counted: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY; with --root, where it may be left out, what is traced
+    /// Functions to count, or with --root to trace (then optional): MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY
     #[arg(value_name = "MODULE", required_unless_present = "root")]
     functions: Vec<FunctionPattern>,
     /// Busiest processes that are traced shortly, for accumulated time, callers and callees; 0 for none
@@ -72,13 +72,13 @@ pub(super) struct CallsArgs {
     output: Option<PathBuf>,
 }
 
-/// What `bellows erlang memory` was given.
+/// Options of `bellows erlang memory`.
 #[derive(Debug, Args)]
 #[command(after_help = MEMORY_EXAMPLES)]
 pub(super) struct MemoryArgs {
     #[command(flatten)]
     count: CountArgs,
-    /// What is counted: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY
+    /// Functions to count: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY
     #[arg(value_name = "MODULE", required = true)]
     functions: Vec<FunctionPattern>,
 }
@@ -142,7 +142,7 @@ impl MemoryArgs {
     }
 }
 
-/// What is counted beside calls, and how many processes are traced shortly.
+/// The counter beside calls, and the number of bursts in which processes are traced.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     /// The command that counts.
@@ -248,7 +248,7 @@ impl CountArgs {
     }
 }
 
-/// What is said where no call was counted.
+/// The message where no call was counted.
 fn none_called(calls: &Calls) -> &'static str {
     match calls.blocks.iter().any(|block| block.counted) {
         true if !calls.loaded_anew.is_empty() => "no call of these functions was counted\n",
@@ -316,7 +316,7 @@ fn amount(own: u64, counter: Counter) -> String {
     }
 }
 
-/// What was exact, what was sampled, and what it cost.
+/// Which counts are exact, which sampled, and their cost.
 fn provenance(calls: &Calls, counter: Counter) -> String {
     let on = calls.blocks.iter().filter(|it| it.counted);
     // Nothing adds up to -0.
@@ -389,7 +389,7 @@ struct CallsRows<'a> {
     ended: String,
     /// Modules that were loaded anew meanwhile, so that their counts are not whole.
     loaded_anew: &'a [String],
-    /// What `own` counts.
+    /// Unit of `own`.
     unit: &'static str,
     counted_seconds: f64,
     functions: Vec<FunctionRow<'a>>,

@@ -106,7 +106,7 @@ impl NodeArgs {
         Ok(NodeLookedInto { node, _look })
     }
 
-    /// What was meant; asks for the cookie where none is found.
+    /// The options of the connection; asks for the cookie where none is found.
     pub(super) fn options(&self) -> Result<ConnectOptions, Failure> {
         if self.timeout < SHORTEST {
             let cause = format!("--timeout {} is too short", self.timeout);

@@ -1,4 +1,4 @@
-//! What counters of functions and calls of an entry function share: their options, and who calls whom.
+//! Options shared by counters of functions and by calls of an entry function, and their callers.
 
 use clap::Args;
 use erlang::calls::CallTree;
@@ -17,7 +17,7 @@ const INDENT: usize = 13;
 /// Functions whose neighbours are shown.
 const FUNCTIONS: usize = 10;
 
-/// What is counted, and shown of it.
+/// Options of counters and their output.
 #[derive(Debug, Args)]
 pub(super) struct CountArgs {
     #[command(flatten)]

@@ -34,7 +34,7 @@ impl Repetition {
         self.run_windows(|number, _| look(number))
     }
 
-    /// The same for looks that last: each is told whether somebody wants it to end.
+    /// Runs looks that last: each gets a function that tells whether it should end.
     pub(super) fn run_windows(
         self,
         mut look: impl FnMut(u32, &dyn Fn() -> bool) -> Result<(), Failure>,

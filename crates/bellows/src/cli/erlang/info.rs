@@ -18,12 +18,12 @@ Examples:
   bellows erlang info rabbit@localhost --json
   bellows erlang info rabbit@db1.example.org --tls --ca ca.pem --cookie-file cookie";
 
-/// What our modules are called.
+/// Prefix of our modules' names.
 const OURS: &str = "bellows_";
 /// Modules of ours that are named at most.
 const MOST_NAMED: usize = 20;
 
-/// What `bellows erlang info` was given.
+/// Options of `bellows erlang info`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InfoArgs {
@@ -34,7 +34,7 @@ pub(super) struct InfoArgs {
     json: bool,
 }
 
-/// What a node is.
+/// Facts about a node.
 #[derive(Debug, Serialize)]
 struct Info {
     node: String,

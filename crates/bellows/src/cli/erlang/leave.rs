@@ -1,4 +1,4 @@
-//! What was loaded into a node is taken away again.
+//! Removal of the modules that were loaded into a node.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;

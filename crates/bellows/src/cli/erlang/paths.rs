@@ -85,7 +85,7 @@ pub(super) fn print_spreads(head: &str, spreads: &[(&str, Spread)]) -> Result<()
     output::print(&grid(&heads, Some(0), rows, output::style()))
 }
 
-/// What a function cost on the path.
+/// Cost of a function on the path.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionRow<'a> {
     function: &'a str,
@@ -123,7 +123,7 @@ pub(super) fn functions(path: &Path) -> Vec<FunctionRow<'_>> {
     rows
 }
 
-/// What the table of functions adds up, and why a call of one may take more time than the longest of the entry.
+/// The sums in the table of functions, and why one call of a function may take longer than the longest of the entry.
 fn about_functions(rows: &[FunctionRow<'_>], path: &Path) -> String {
     let mut text = format!(
         "What {} did, added up; times per call are those of a call of the function.",
@@ -225,7 +225,7 @@ fn difference_row(it: &Difference, longer: f64) -> Vec<String> {
     row
 }
 
-/// What was traced, and what was not.
+/// The traced part of the path, and the rest.
 pub(super) fn provenance(path: &Path) -> String {
     let mut text = format!(
         "Traced, from {}: {}.\nOwn time contains BIFs and functions that are not traced. Waits stand apart; those of a caller do not contain what [the process] does that it asks. Tracing makes times longer.",

@@ -48,7 +48,7 @@ impl Progress {
         progress
     }
 
-    /// What it does now.
+    /// Shows the current step.
     pub(super) fn say(&self, text: &str) {
         text.clone_into(&mut self.shared.state().text);
     }

@@ -36,7 +36,7 @@ Examples:
   bellows erlang queues rabbit@localhost --fresh 200ms --limit 50
   bellows erlang queues rabbit@localhost --listen 127.0.0.1:9420";
 
-/// What `bellows erlang queues` was given.
+/// Options of `bellows erlang queues`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueuesArgs {
@@ -125,7 +125,7 @@ impl QueuesArgs {
         Ok(done)
     }
 
-    /// What to read; where it is shown in place, as many rows as the terminal has if nothing else is requested.
+    /// The queues to read; where the table is redrawn in place, by default as many as the terminal has rows.
     fn request(&self, is_live: bool) -> QueueRequest {
         let all = self.json || self.listen.is_some();
         let room = (output::rows() as u32).saturating_sub(AROUND).max(1);
@@ -256,7 +256,6 @@ fn cells(row: &QueueCount) -> Vec<String> {
     ]
 }
 
-/// What is to be said of the numbers.
 fn notes(counts: &QueueCounts) -> Vec<String> {
     let mut notes = vec![format!(
         "read in {}, of which the node took {}",

@@ -199,7 +199,7 @@ fn show(
     Ok(())
 }
 
-/// What is said where no call was seen to end.
+/// The message where no call was seen to end.
 fn none_ended(path: &Path, root: &FunctionPattern) -> String {
     match path.begun {
         0 => format!("{root} was not called meanwhile; calls that began before are not seen\n"),
@@ -210,7 +210,7 @@ fn none_ended(path: &Path, root: &FunctionPattern) -> String {
     }
 }
 
-/// What became of the calls where none was followed to its end.
+/// Outcomes of the calls where none was followed to its end.
 fn none_followed(path: &Path) -> String {
     let (before, beside) = (path.untraced.len() as u64, path.beside.len() as u64);
     let rest = path.begun.saturating_sub(before + beside);
@@ -298,7 +298,7 @@ impl Larger {
         Self(Some([option.to_owned(), value.to_string()]))
     }
 
-    /// What to do, with a command line that can be copied.
+    /// Advice, with a command line that can be copied.
     fn advice(&self) -> String {
         match &self.0 {
             Some(larger) => format!(

@@ -14,7 +14,7 @@ use crate::profile_formats::Output;
 /// The frame of waits.
 const WAITS: &str = "[waits]";
 
-/// What is written, and what is said of it.
+/// Stacks to write, and their titles.
 #[derive(Debug)]
 pub(super) struct Stacks<'a> {
     /// The stacks.
@@ -23,9 +23,9 @@ pub(super) struct Stacks<'a> {
     pub(super) waits: bool,
     /// The picture's title.
     pub(super) title: &'a str,
-    /// What stands below it.
+    /// The picture's subtitle.
     pub(super) subtitle: String,
-    /// What to do where there are none.
+    /// Advice where there are no stacks.
     pub(super) none: &'a str,
 }
 

@@ -37,16 +37,17 @@ const MESSAGES: u32 = 5_000_000;
 /// Calls beside the timed ones may take so long.
 const BEYOND: Duration = Duration::from_secs(10);
 
-/// What `bellows erlang time` was given.
+/// Options of `bellows erlang time`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TimeArgs {
     #[command(flatten)]
     node: NodeArgs,
-    /// What is called: MODULE:FUNCTION(TERM, ...), as Erlang writes it
+    /// The call: MODULE:FUNCTION(TERM, ...), as Erlang writes it
     #[arg(value_name = "CALL")]
     call: String,
-    /// What is traced below it: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY [default: what runs there]
+    /// Functions to trace below the call: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY [default: those that run
+    /// there]
     #[arg(value_name = "MODULE")]
     functions: Vec<FunctionPattern>,
     /// Calls that are timed, after a first one
@@ -220,7 +221,7 @@ impl TimeArgs {
         Ok(())
     }
 
-    /// What calls cost beside time, and what is to be said of the numbers.
+    /// Costs of calls beside time, and notes about the numbers.
     fn costs(&self, timing: &Timing) -> String {
         let mut lines = Vec::new();
         let made = timing.times.len() as u64;
@@ -304,7 +305,7 @@ fn described(raised: &Raised) -> String {
     format!("{}: {}{at}", raised.class, raised.reason)
 }
 
-/// What was traced, and how much longer it took.
+/// The traced calls, and how much longer they took.
 fn traced(timing: &Timing, path: &erlang::calls::Path) -> String {
     let spreads = [path.durations(), timing.times.clone()].map(|it| Spread::of(&it));
     let slower = match spreads {

@@ -36,13 +36,13 @@ const ASK: Duration = Duration::from_secs(5);
 /// Returns of the last calls may take longer than the trace.
 const BEYOND: Duration = Duration::from_secs(30);
 
-/// What `bellows erlang trace` was given.
+/// Options of `bellows erlang trace`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TraceArgs {
     #[command(flatten)]
     node: NodeArgs,
-    /// What is traced: MODULE:FUNCTION/ARITY, MODULE:FUNCTION, or MODULE with --limit
+    /// Functions to trace: MODULE:FUNCTION/ARITY, MODULE:FUNCTION, or MODULE with --limit
     #[arg(value_name = "M:F/A", required = true)]
     functions: Vec<FunctionPattern>,
     /// Calls after which it ends [default: 100]

@@ -83,7 +83,7 @@ impl InlinedFunctions {
         Some(functions.join(&b';'))
     }
 
-    /// What `addr2line` says of an address, but for its first line, which repeats the address.
+    /// Output of `addr2line` for an address, without its first line, which repeats the address.
     fn addr2line(&self, address: &[u8], module: &[u8]) -> Option<Vec<u8>> {
         let mut command = Command::new("addr2line");
         command.arg("-a").arg(OsStr::from_bytes(address));
@@ -112,7 +112,7 @@ impl InlinedFunctions {
     }
 }
 
-/// What a program prints on standard output.
+/// A program's standard output.
 fn output(command: &mut Command) -> io::Result<Vec<u8>> {
     let command = command.stdin(Stdio::null()).stderr(Stdio::inherit());
     command.output().map(|it| it.stdout)

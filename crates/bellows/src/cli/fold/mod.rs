@@ -28,7 +28,7 @@ A line per stack, `comm;root;…;leaf count`, sorted; the same bytes as FlameGra
 stackcollapse-perf.pl, whose flags these are. `bellows flame` and `bellows top` read the text \
 of `perf script` by themselves.";
 
-/// What `bellows fold` was given.
+/// Options of `bellows fold`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FoldArgs {

@@ -9,7 +9,7 @@ use super::RunArg;
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// What `bellows runs show` was given.
+/// Options of `bellows runs show`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs show last\n  bellows runs show 7k2q --json")]
 pub(super) struct ShowArgs {
@@ -20,7 +20,7 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
-/// What `bellows runs tag` was given.
+/// Options of `bellows runs tag`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs tag last baseline\n  bellows runs tag 7k2q baseline --remove"
@@ -36,7 +36,7 @@ pub(super) struct TagArgs {
     remove: bool,
 }
 
-/// What `bellows runs note` was given.
+/// Options of `bellows runs note`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs note last 'new disk'\n  bellows runs note 7k2q ''"
@@ -124,7 +124,7 @@ impl NoteArgs {
     }
 }
 
-/// What the run's summary says that it consisted of.
+/// The parts of a run, from its summary.
 fn shape(record: &RunRecord) -> Shape {
     let summary = record.summary.as_ref();
     let any = |of: fn(&archive::RunSummary) -> bool| summary.is_some_and(of);

@@ -10,7 +10,7 @@ use session::{PreparedData, PreparedFolder};
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// What `bellows runs data` was given.
+/// Options of `bellows runs data`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs data\n  bellows runs data --remove 3f2a9c01d4e5b678\n  bellows runs data --remove all\n\nExperiments with broker.data = \"prepare\" keep it; `bellows help experiments` says what it is for."

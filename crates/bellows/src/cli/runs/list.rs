@@ -20,7 +20,7 @@ pub(super) struct ListArgs {
     /// tag, note
     #[arg(long, value_name = "FILTER")]
     filter: Option<RunFilter>,
-    /// What to sort by
+    /// Order of the runs
     #[arg(long, value_name = "BY", default_value = "time", value_parser = choice::<RunOrder, 6>([
         ("time", "Newest first"), ("name", "By name"), ("rate", "Highest rate first"),
         ("p99", "Highest 99th percentile first"), ("duration", "Longest first"),

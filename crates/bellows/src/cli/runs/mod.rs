@@ -20,7 +20,7 @@ Examples:
   bellows runs prune --keep 20 --older-than 30d --dry-run
   bellows runs data";
 
-/// What `bellows runs` was given.
+/// Options of `bellows runs`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct RunsArgs {
@@ -30,7 +30,7 @@ pub(crate) struct RunsArgs {
     list: list::ListArgs,
 }
 
-/// What is done with runs that were kept.
+/// Commands about kept runs.
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Print a run's summary again, with its folder, note and tags

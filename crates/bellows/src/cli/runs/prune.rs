@@ -12,7 +12,7 @@ use crate::cli::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// What `bellows runs rm` was given.
+/// Options of `bellows runs rm`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs rm 7k2q\n  bellows runs rm 7k2q x3m4 --dry-run")]
 pub(super) struct RmArgs {
@@ -29,7 +29,7 @@ pub(super) struct RmArgs {
     runs: RunsDir,
 }
 
-/// What `bellows runs prune` was given.
+/// Options of `bellows runs prune`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs prune --keep 20 --dry-run\n  bellows runs prune --keep 20 --older-than 30d\n\nRuns that have a tag, have not ended or cannot be read are never pruned.",

@@ -1,4 +1,4 @@
-//! The same lines, samples and tags as Artemis' own, which were recorded.
+//! Output as Artemis itself recorded it: lines, samples and tags.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -139,7 +139,6 @@ fn jar() -> Option<String> {
         .find(|jar| Path::new(jar).exists())
 }
 
-/// What Java counts in a log under a tag.
 fn java_count(jar: &str, log: &Path, tag: &str) -> Option<u64> {
     let out = testkit::java("java")
         .args([

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use common::{Broker, Ended, folder, run};
 use serde_json::Value;
 
-/// What Artemis itself wrote; see the README there.
+/// Artemis' own output; see the README there.
 fn recorded(name: &str) -> String {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/artemis");
     fs::read_to_string(dir.join(name)).expect("fixture")

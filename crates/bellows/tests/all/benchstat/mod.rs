@@ -77,7 +77,7 @@ fn written(of: &Comparison) -> String {
     text.expect("memory")
 }
 
-/// What benchstat says of a unit.
+/// benchstat's result for a unit.
 #[derive(Debug, PartialEq)]
 struct Said {
     /// B's median less A's, as a share; `None` where it is called the same (`~`).

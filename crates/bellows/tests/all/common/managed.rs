@@ -140,7 +140,7 @@ impl SharedNode {
         Some(row.ready? + row.unacked?)
     }
 
-    /// What its servers that are not idle do, for a test whose request was not answered.
+    /// Activity of its busy servers, for a test whose request was not answered.
     pub(crate) fn busy_servers(&self) -> String {
         let node = Node::connect(&self.erlang()).expect("a connection");
         let value = node.evaluate(super::DEADLINE, BUSY).expect("a value");

@@ -17,7 +17,7 @@ pub(crate) use testkit::signal;
 /// Longer than anything here takes on a busy machine; whoever reaches it hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What a whole command may take, of which some start a broker more than once beside three other programs' brokers.
+/// Time limit of a whole command; some start a broker several times beside three other programs' brokers.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Where the commands keep their runs, below the folder that they run in.
@@ -39,7 +39,7 @@ pub(crate) fn bellows<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Comm
     command
 }
 
-/// What a command left behind.
+/// Output and end of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -129,7 +129,7 @@ impl Started {
         self.end_within(LONGEST)
     }
 
-    /// The same with another deadline.
+    /// Waits for the end with another deadline.
     pub(crate) fn end_within(mut self, deadline: Duration) -> Ended {
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("wait") {

@@ -69,7 +69,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// What is done to who sends.
+/// The server's answer to a client.
 type Answer = fn(&mut TcpStream);
 
 /// A server that answers each connection in turn; the last answer holds for all further ones.

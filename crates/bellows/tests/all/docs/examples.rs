@@ -42,7 +42,7 @@ pub(crate) const COMMANDS: [&str; 35] = [
     "man",
 ];
 
-/// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
+/// Parts of examples and their replacements: shorter, with a run and a process that exist.
 const INSTEAD: [(&str, &str); 51] = [
     ("7k2q x3m4 --with 9d1f c8p0", "tag=before --with tag=after"),
     // The management API of a real RabbitMQ, which `topology.rs` has.
@@ -142,7 +142,7 @@ const INSTEAD: [(&str, &str); 51] = [
     ("perf script |", "cat script.txt |"),
 ];
 
-/// What examples need: a broker at the usual place, a run, and files of those names.
+/// Set-up for examples: a broker at the default address, a run, and files of those names.
 pub(crate) const PREPARATION: &str = "\
 bellows broker --listen 127.0.0.1:5672 > /dev/null &
 broker=$!
@@ -246,12 +246,12 @@ pub(crate) fn script() -> String {
     PREPARATION.to_owned() + &examples().concat()
 }
 
-/// What `--help` of a command prints.
+/// The `--help` of a command.
 pub(crate) fn help(command: &str) -> String {
     format!("bellows {command} --help\n")
 }
 
-/// What `--help` of every command prints, each in one line.
+/// The `--help` of every command, one per line.
 pub(crate) fn all_help() -> Vec<String> {
     let mut commands = vec![Vec::new()];
     let mut helps = Vec::new();

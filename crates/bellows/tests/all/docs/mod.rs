@@ -2,9 +2,9 @@
 //! empty folder with this build's `bellows` first on the path, and so is every example that `--help` shows. `make`
 //! targets are looked up instead (`make demo` and `make test` are what CI itself runs).
 //!
-//! What they print is judged, in a pipe and in terminals of 60, 80 and 120 columns. `make test` walks the blocks
-//! that changed since `make prove` walked all (`docs/walked.txt`), in a pipe, and all of `--help` and
-//! `bellows help`; `make prove` (`scripts/walk`) does the whole of it, and writes down what it has walked.
+//! Their output is judged, in a pipe and in terminals of 60, 80 and 120 columns. `make test` walks the blocks that
+//! changed since `make prove` walked all (`docs/walked.txt`), in a pipe, and all of `--help` and `bellows help`;
+//! `make prove` (`scripts/walk`) does the whole of it, and writes down what it has walked.
 
 mod blocks;
 mod examples;
@@ -33,14 +33,14 @@ const SCREENS: [Screen; 4] = [
 
 /// Blocks at a time.
 const LANES: usize = 4;
-/// What a block says that works much and long; the others mostly wait.
+/// Parts of blocks that compute much and long; the others mostly wait.
 const LONG: [&str; 4] = ["calibrate", "run stream-", "run classic-", "run artemis-"];
 
 /// Lengths of `make test`, where the commands only need to work. The docs show lengths that suit a person.
 const SHORT: &str = "phases.warmup=300ms,phases.measure=1500ms";
 /// Lengths of `make prove`, where what a command prints each second is judged, too, and of blocks that look at a window.
 const LONGER: &str = "phases.warmup=1s,phases.measure=3s";
-/// What a window of a run begins with.
+/// The option that chooses a window of a run.
 const WINDOW: &str = "--from ";
 
 /// Times that a script is run again where a busy machine may have made it silent.

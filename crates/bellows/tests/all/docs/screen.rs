@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 /// Stands before each command in the output, with its arguments behind it.
 const MARK: char = '\u{1e}';
-/// What a busy machine adds to the longest silence of a command.
+/// Delay that a busy machine adds to the longest silence of a command.
 const LATE: Duration = Duration::from_millis(500);
 /// Commands that are told to be silent, or whose output is another tool's.
 const SILENT: [&str; 3] = ["--quiet", "--json", "artemis"];
-/// What warnings begin with.
+/// Prefixes of warnings.
 const TOLD: [&str; 4] = ["invalid: ", "caution: ", "note: ", "warning: "];
 /// A path this long is not broken up, for it must be copied whole.
 const LONG_PATH: usize = 20;
@@ -33,7 +33,7 @@ pub(crate) enum Screen {
     Terminal(usize),
 }
 
-/// What a script printed, and how it ended.
+/// A script's output, and how it ended.
 pub(crate) struct Shown {
     /// `None` where it had to be stopped.
     pub(crate) status: Option<ExitStatus>,
@@ -183,7 +183,7 @@ impl Screen {
 }
 
 impl Shown {
-    /// What is wrong with it, one thing a line; nothing where all is well.
+    /// Faults of the output, one per line; empty where all is well.
     pub(crate) fn faults(&self, screen: Screen) -> String {
         let mut faults = String::new();
         for part in self.text.split(MARK).skip(1) {

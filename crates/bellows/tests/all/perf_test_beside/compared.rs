@@ -1,4 +1,4 @@
-//! What of a command line that was played is compared, by the words of the table.
+//! The parts of a played command line that are compared, by the words of the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::perf_test::{middle, shape};
 /// Something of both programs that is compared.
 #[derive(Debug, PartialEq)]
 pub(super) enum Compared {
-    /// The same in both.
+    /// Equal in both.
     Same(Vec<String>),
     /// Numbers that differ by a share of PerfTest's and something more at most.
     Near(Vec<f64>, f64, f64),
@@ -38,13 +38,13 @@ pub(super) fn agree(ours: &Compared, theirs: &Compared) -> bool {
     }
 }
 
-/// What a word of the table stands for.
+/// The value of a word of the table.
 pub(super) fn compared(word: &str, play: &Played) -> Compared {
     let found = printed(word, play).or_else(|| told(word, &play.seen));
     found.unwrap_or_else(|| panic!("no word {word:?}"))
 }
 
-/// What a program said and left behind.
+/// A value from a program's output and files.
 fn printed(word: &str, play: &Played) -> Option<Compared> {
     let all = |pattern| matches(&play.stdout, pattern).into_iter();
     Some(match word {
@@ -69,7 +69,7 @@ fn printed(word: &str, play: &Played) -> Option<Compared> {
     })
 }
 
-/// What the broker was told.
+/// A value from the methods that the broker received.
 fn told(word: &str, seen: &Seen) -> Option<Compared> {
     let near = |count: usize| Compared::Near(vec![count as f64], 0.1, 4.0);
     let same = |names: &[&str]| Compared::Same(named(&seen.texts(names)));
@@ -151,7 +151,7 @@ fn limits(seen: &Seen) -> Vec<String> {
     limits
 }
 
-/// What each message has, each once.
+/// A property of the messages, each value once.
 fn each(seen: &Seen, of: impl Fn(&Told) -> String) -> Compared {
     let all: BTreeSet<_> = seen.of("basic.publish").map(of).collect();
     Compared::Same(all.into_iter().collect())

@@ -45,7 +45,7 @@ impl PlayedLine {
     }
 }
 
-/// What a program left.
+/// The output of a program.
 #[derive(Debug)]
 pub(crate) struct Played {
     code: Option<i32>,
@@ -207,7 +207,6 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// What stands behind an option.
 fn argument<'a>(line: &'a str, option: &str) -> Option<&'a str> {
     let mut words = line.split(' ').skip_while(|word| *word != option);
     words.nth(1)

@@ -26,7 +26,7 @@ pub(super) struct Told {
     pub(super) body: Vec<u8>,
 }
 
-/// What passed.
+/// Methods that passed.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// By clients, in order.
@@ -43,7 +43,7 @@ impl Seen {
         self.told.iter().filter(move |told| told.name == name)
     }
 
-    /// What was told by methods of these names, each once, but for questions.
+    /// Distinct texts of methods of these names, without questions.
     pub(super) fn texts(&self, names: &[&str]) -> Vec<String> {
         let all = names.iter().flat_map(|name| self.of(name));
         let asked = |told: &&Told| !told.text.contains(" passive");
@@ -66,7 +66,7 @@ impl Tap {
         Self::at("127.0.0.1:0", to)
     }
 
-    /// The same on an address that clients know already.
+    /// Listens on an address that clients know already.
     pub(super) fn at(address: &str, to: &str) -> Self {
         let listener = TcpListener::bind(address).expect("listen");
         let tap = Self {

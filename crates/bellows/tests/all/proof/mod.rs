@@ -187,7 +187,7 @@ fn play(scene: &Scene, broker: SocketAddr) -> Result<Play, load::Error> {
     })
 }
 
-/// What of a scene's counts cannot be.
+/// A contradiction in a scene's counts.
 fn contradiction(scene: &Scene, play: &Play) -> Option<&'static str> {
     let (outcome, left) = (&play.outcome, play.left);
     let Some(ledger) = outcome.ledger else {

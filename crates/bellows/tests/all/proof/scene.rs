@@ -10,7 +10,7 @@ use testkit::Random;
 /// Those of before there were other kinds than queues: they stay as they were.
 const QUEUES_ONLY: [u64; 3] = [431, 567, 656];
 
-/// What the proxy does.
+/// The proxy's action.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Blow {
     /// Cuts all connections; the broker notices after this many milliseconds.
@@ -23,7 +23,7 @@ pub(crate) enum Blow {
     Break(u64),
 }
 
-/// What messages go to.
+/// The kind of destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Queues that outlive their consumers.
@@ -139,7 +139,7 @@ impl Scene {
         scene.with(random.of(&kinds), idle as usize)
     }
 
-    /// The same of another kind, with idle connections beside it.
+    /// The scene with another kind, and idle connections beside it.
     pub(crate) fn with(mut self, kind: Kind, idle: usize) -> Self {
         (self.kind, self.idle) = (kind, idle);
         if idle > 0 {

@@ -6,7 +6,7 @@ use super::ProcessOrder;
 pub(super) const LEAST_NAME: usize = 40;
 /// The narrowest function that is of use.
 const LEAST_FUNCTION: u16 = 24;
-/// What stands behind the head of the column that gives the order.
+/// Marks the head of the column that gives the order.
 pub(super) const MARK: &str = " v";
 
 /// A column of the live view.
@@ -43,7 +43,7 @@ impl TopColumn {
         Self::Number(ProcessOrder::Reductions),
     ];
 
-    /// What stands above it.
+    /// The column's head.
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::Name => "process",

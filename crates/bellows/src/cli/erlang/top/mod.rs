@@ -34,7 +34,7 @@ Examples:
 
 Keys: r reductions, m memory, l message queue, b binaries; + and - the window; p pause; ? all keys; q or Esc ends.";
 
-/// What `bellows erlang top` was given.
+/// Options of `bellows erlang top`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ErlangTopArgs {

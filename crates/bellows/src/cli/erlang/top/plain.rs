@@ -87,7 +87,7 @@ fn line(head: &str, parts: &[String], columns: usize) -> String {
     lines.next().unwrap_or_else(|| joined(1))
 }
 
-/// What the node does as a whole, in lines; of a narrow terminal each has its first parts.
+/// Activity of the whole node, in lines; a narrow terminal shows the first parts of each.
 pub(super) fn summary(window: &TopWindow, node: &str, columns: usize) -> Vec<String> {
     let counted_of = |key: &str| window.counts.get(key).copied().unwrap_or(0);
     let of = |what: &str, key: &str, limit: &str| {
@@ -160,7 +160,7 @@ fn schedulers(window: &TopWindow, columns: usize) -> String {
     )
 }
 
-/// What RabbitMQ says of itself, where the node has it: of one that is stopped, only that.
+/// RabbitMQ's own figures, where the node has it; of one that is stopped, only that.
 fn rabbitmq(window: &TopWindow) -> Vec<String> {
     let alarms = match window.alarms.is_empty() {
         true => "no alarms".to_owned(),

@@ -52,7 +52,7 @@ const ASKED: (u32, u32) = (100, 500);
 
 type TopScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
 
-/// What the drawing thread hears of.
+/// Events for the drawing thread.
 enum TopNews {
     Window(Box<Result<TopWindow, Error>>),
     Key(Key),
@@ -148,7 +148,7 @@ fn look(
     }
 }
 
-/// What is shown.
+/// The screen's state.
 struct TopView {
     sort: ProcessOrder,
     /// Rows of processes at most.
@@ -282,7 +282,7 @@ impl TopView {
             .then(|| format!("the node has not answered for {} s", over.as_secs()))
     }
 
-    /// What the node does as a whole. A long line has a second one where the screen has the rows for that.
+    /// Activity of the whole node. A long line is wrapped into two where the screen has the rows for that.
     fn summary(&self, window: &TopWindow, area: Rect) -> Vec<String> {
         let columns = usize::from(area.width);
         let most = if area.height < SMALL { 1 } else { 2 };
@@ -359,7 +359,7 @@ impl TopView {
     }
 }
 
-/// What a process has in a column beside the one of names.
+/// A process's cell in a column other than the name's.
 fn text(process: &TopProcess, column: TopColumn) -> String {
     match column {
         TopColumn::Name => String::new(),
