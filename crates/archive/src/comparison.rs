@@ -19,9 +19,9 @@ const MOST_LOOKS: usize = 10;
 pub struct Comparison {
     /// Always [`Comparison::SCHEMA`].
     pub schema: String,
-    /// Baseline.
+    /// Baseline of the comparison.
     pub a: ComparedSide,
-    /// Candidate.
+    /// Candidate of the comparison.
     pub b: ComparedSide,
     /// Whether runs of the two sides stand in pairs, in the order in which they are listed.
     pub paired: bool,

@@ -78,7 +78,7 @@ findings! {
     },
     /// Part of the profile is missing or could not be had.
     ProfileIncomplete {
-        /// Missing part.
+        /// Missing part of the profile.
         #[serde(flatten)]
         gap: ProfileGap,
     },
@@ -253,7 +253,7 @@ findings! {
     NothingSelected {
         /// The page.
         page: String,
-        /// The filter.
+        /// Filter without a match.
         what: String,
     },
     /// Faults of the experiment did not take place, or not at their time.
@@ -296,7 +296,7 @@ findings! {
     NotPermitted {
         /// The feature.
         feature: String,
-        /// Its replacement.
+        /// Replacement of the feature.
         instead: String,
     },
 }

@@ -88,7 +88,7 @@ pub struct LimitTrial {
     pub id: String,
     /// Messages per second that were requested.
     pub rate: f64,
-    /// Outcome.
+    /// Outcome of the trial.
     pub outcome: LimitOutcome,
     /// Why the rate did not hold, a clause each; empty where it did.
     pub why: Vec<String>,

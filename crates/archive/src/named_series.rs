@@ -184,7 +184,7 @@ fn encoded(line: &SeriesLine) -> Option<Vec<u8>> {
 /// A series that was read: its values in the order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamedSeries {
-    /// Identity.
+    /// Name of the series.
     pub name: SeriesName,
     /// Times and values.
     pub points: Vec<NamedPoint>,

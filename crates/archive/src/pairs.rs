@@ -19,9 +19,9 @@ const LARGEST: u64 = 16 << 20;
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum ComparedSideName {
-    /// Baseline.
+    /// Baseline of the comparison.
     A,
-    /// Candidate.
+    /// Candidate of the comparison.
     B,
 }
 

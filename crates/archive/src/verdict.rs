@@ -113,14 +113,14 @@ pub enum Cause {
     Unclear,
     /// The broker has no CPU left.
     BrokerBusy {
-        /// The wait.
+        /// Reason for the wait.
         wait: Awaited,
         /// Evidence that no CPU is left.
         busy: Busy,
     },
     /// The broker's threads waited in the run queue.
     BrokerLacksCores {
-        /// The wait.
+        /// Reason for the wait.
         wait: Awaited,
     },
     /// The broker stopped answering or was away, and went on later.
@@ -132,7 +132,7 @@ pub enum Cause {
     },
     /// The broker took its time, and neither for CPU nor for the way.
     BrokerSlow {
-        /// The wait.
+        /// Reason for the wait.
         wait: Awaited,
     },
     /// As many messages were in flight as may be, and the broker took its usual time.
@@ -145,19 +145,19 @@ pub enum Cause {
     ProxyWay,
     /// The link is full.
     LinkFull {
-        /// The wait.
+        /// Reason for the wait.
         wait: Awaited,
     },
     /// Sockets were full, and not because the broker did not read.
     NetworkFull,
     /// A proxy passes on no more, though the broker reads what it passes on.
     ProxyFull {
-        /// The wait.
+        /// Reason for the wait.
         wait: Awaited,
     },
     /// A proxy hides who is slow.
     ProxyHides {
-        /// The wait.
+        /// Reason for the wait.
         wait: Awaited,
     },
     /// Even the simplest answer takes long: something on the way, or the broker.

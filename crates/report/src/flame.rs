@@ -31,7 +31,7 @@ use crate::numbers::weight_head;
 /// Frames that are drawn of a stack. Kernels record 127 unless told otherwise; only stacks from
 /// elsewhere are deeper, and no browser shows an image of tens of thousands of rows.
 const MOST_FRAMES: u32 = 1000;
-/// What stands in place of all that is deeper.
+/// Name of the frame that stands for all deeper ones.
 const DEEPER: &str = "[deeper frames]";
 /// Characters of a name that are drawn: a hundredth of them fits into the widest frame.
 const LONGEST_NAME: usize = 1000;

@@ -10,7 +10,7 @@ use crate::{numbers, text};
 /// One test of the suite.
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// What was observed, or what is wrong.
+    /// Observed value, or the fault.
     pub(crate) told: String,
     pub(crate) outcome: CaseOutcome,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Case {
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CaseOutcome {
-    /// What it tests holds.
+    /// The tested condition holds.
     Passed,
     /// It does not hold.
     Failed,

@@ -1,4 +1,4 @@
-//! What a person sees of a run: console tables, flame graphs and the HTML report.
+//! Views of runs for people: console tables, flame graphs and the HTML report.
 
 pub mod artemis;
 mod comparison;

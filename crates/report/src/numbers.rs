@@ -33,7 +33,7 @@ pub fn rate(value: f64) -> String {
     }
 }
 
-/// What to put before a lower bound.
+/// Words before a lower bound.
 pub(crate) const fn at_least(lower_bound: bool) -> &'static str {
     if lower_bound { "at least " } else { "" }
 }
@@ -80,7 +80,7 @@ pub(crate) fn percent_digits(share: f64) -> String {
     }
 }
 
-/// What stands for the smallest change that shows, and for an interval, of runs that are too few to show any.
+/// In place of the smallest visible change, and of an interval, where runs are too few to show any.
 pub(crate) const CANNOT_TELL: &str = "cannot tell";
 
 /// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie beyond, of fewer than
@@ -96,7 +96,7 @@ pub(crate) fn slowest(of: &LatencySummary) -> String {
     format!("{name} {}", Nanos(ns))
 }
 
-/// What the mark of a percentile means.
+/// Meaning of a percentile's mark.
 pub(crate) const FOOTNOTE: &str = "~ fewer than ten samples lie beyond this percentile";
 
 /// A latency, with the mark of one that too few samples support.
@@ -164,7 +164,7 @@ pub(crate) fn weight(weight: u64, unit: &str) -> String {
     }
 }
 
-/// What a column of weights is headed by: `calls`, `ms`.
+/// Head of a column of weights: `calls`, `ms`.
 pub(crate) fn weight_head(unit: &str) -> &str {
     match unit {
         "nanoseconds" => "ms",
@@ -181,7 +181,7 @@ pub(crate) fn weight_digits(weight: u64, unit: &str) -> String {
     }
 }
 
-/// What was observed of a requirement, or why that cannot be told.
+/// Observed value of a requirement, or why it cannot be told.
 pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
     let Some(value) = requirement.observed else {
         let why = requirement.why.as_deref().unwrap_or("it was not measured");
@@ -190,7 +190,7 @@ pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
     figure(value, requirement.unit)
 }
 
-/// What a requirement's observed value would have to be compared with.
+/// Value that a requirement demands.
 pub(crate) fn bound(requirement: &RequirementOutcome) -> String {
     figure(requirement.bound, requirement.unit)
 }

@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use measure::{Interval, Metric, Nanos};
 
-/// What stands over PerfTest's own percentiles; until 2.23 it had no maximum.
+/// Head of PerfTest's own percentiles; until 2.23 it had no maximum.
 const HEADER: &str = "min/median/75th/95th/99th/max";
-/// What stands over those that are added.
+/// Head of added percentiles.
 const MORE: &str = "99.9th/99.99th";
 
 /// Widths of the columns of the format `compact`.
@@ -76,7 +76,7 @@ pub struct Lines {
     pub unit: Unit,
 }
 
-/// What the averages at the end are made of.
+/// Sums for the averages at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Messages that were sent.

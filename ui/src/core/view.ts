@@ -62,36 +62,36 @@ why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code"
 deliveries: boolean, } | { "code": "others_fill_machine" } | { "code": "stalled_for_cores" } | { "code": "generator_lacks_cores",
 /** Cores that other processes took, where that is much. */
 others: number | null, } | { "code": "both_fill_machine" } | { "code": "machine_full" } | { "code": "both_busy" } | { "code": "generator_busy" } | { "code": "generator_late" } | { "code": "nothing_due" } | { "code": "unclear" } | { "code": "broker_busy",
-/** The wait. */
+/** Reason for the wait. */
 wait: Awaited,
 /** Evidence that no CPU is left. */
 busy: Busy, } | { "code": "broker_lacks_cores",
-/** The wait. */
+/** Reason for the wait. */
 wait: Awaited, } | { "code": "broker_stalled",
 /** How long in all, seconds. */
 for_s: number,
 /** How often. */
 times: number, } | { "code": "broker_slow",
-/** The wait. */
+/** Reason for the wait. */
 wait: Awaited, } | { "code": "in_flight_limit" } | { "code": "broker_unknown" } | { "code": "round_trip" } | { "code": "proxy_way" } | { "code": "link_full",
-/** The wait. */
+/** Reason for the wait. */
 wait: Awaited, } | { "code": "network_full" } | { "code": "proxy_full",
-/** The wait. */
+/** Reason for the wait. */
 wait: Awaited, } | { "code": "proxy_hides",
-/** The wait. */
+/** Reason for the wait. */
 wait: Awaited, } | { "code": "slow_even_idle" } | { "code": "broker_does_not_read" } | { "code": "sockets_full" } | { "code": "no_credit" } | { "code": "alarm" } | { "code": "no_connection" } | { "code": "consumers_idle" };
 
 /** A cell as a person sees it. */
 export type CellView = {
 /** A value of each key. */
 values: Array<string>,
-/** What it is called among the others: `queue-type=classic, num-destinations=1`. */
+/** Label: `queue-type=classic, num-destinations=1`. */
 label: string,
-/** What comes of its figures; `None` where nothing is decided. */
+/** Outcome of its figures; `None` where nothing is decided. */
 outcome: ComparisonOutcome | null,
-/** The same in a few words. */
+/** The outcome in a few words. */
 decided: string,
-/** What changed in it, in a sentence. */
+/** Changes in it, in a sentence. */
 headline: string,
 /** Which functions explain it, in a sentence. */
 explanation: string | null,
@@ -107,14 +107,14 @@ export type Class = "erlang_code" | "java_code" | "own_code" | "libraries" | "bu
 export type ClassView = {
 /** Which it is. */
 class: Class,
-/** What it is called. */
+/** Name of the class. */
 name: string,
-/** What it holds. */
+/** Meaning of the class. */
 meaning: string, };
 
 /** How a latency is distributed in the measured phase, of every run. */
 export type ComparedCurve = {
-/** What it is of. */
+/** Metric of the curves. */
 metric: Metric,
 /** A curve for each run of A. */
 a: Array<Curve>,
@@ -165,9 +165,9 @@ module: string, };
 
 /** A quantity over the measured phase, of every run. */
 export type ComparedPanel = {
-/** What it shows: `received rate`. */
+/** Title: `received rate`. */
 title: string,
-/** What it counts. */
+/** Unit of the values. */
 unit: QuantityUnit,
 /** Start of each interval in seconds since the measured phase began. */
 t: Array<number>,
@@ -175,7 +175,7 @@ t: Array<number>,
 dt: Array<number>,
 /** A line for each run of A, in the order of its runs; `null` where something could not be had. */
 a: Array<Array<number | null>>,
-/** The same of B. */
+/** A line for each run of B. */
 b: Array<Array<number | null>>, };
 
 /** Call paths of two sides as one tree, in nanoseconds of CPU time per message. */
@@ -193,7 +193,7 @@ level: number,
 /** Frames below this share of both sides' CPU were left out; their callers keep what they cost. */
 least_share: number, };
 
-/** What comes of all figures together. */
+/** Outcome of all figures together. */
 export type ComparisonOutcome = "worse" | "better" | "same" | "undecided" | "noise";
 
 /** A comparison as a person sees it. */
@@ -204,15 +204,15 @@ name: string,
 created: string,
 /** Version of the bellows that wrote the page. */
 bellows: string,
-/** What comes of all figures together. */
+/** Outcome of all figures together. */
 outcome: ComparisonOutcome,
-/** What changed, in a sentence. */
+/** Changes, in a sentence. */
 headline: string,
 /** Which functions explain it, in a sentence. */
 explanation: string | null,
-/** What is compared with. */
+/** Baseline of the comparison. */
 a: SideView,
-/** What is compared. */
+/** Candidate of the comparison. */
 b: SideView,
 /** Whether the runs stand in pairs, in their order. */
 paired: boolean,
@@ -220,7 +220,7 @@ paired: boolean,
 differences: Array<ExperimentDifference>,
 /** Why the sides should not be compared, where that was forced. */
 forced: Array<string>,
-/** What was made anew, and what is missing on this page. */
+/** Recomputed parts, and parts missing on this page. */
 remarks: Array<string>,
 /** Warnings of the runs, each once. */
 warnings: Array<SideWarning>,
@@ -228,15 +228,15 @@ warnings: Array<SideWarning>,
 figures: Array<FigureRow>,
 /** Which functions' costs changed. */
 functions: ComparedFunctions | null,
-/** What call paths cost, and which changes are proven. */
+/** Costs of call paths, and proven changes. */
 stacks: ComparedStacks | null,
 /** How it is decided, a sentence each. */
 notes: Array<string>,
-/** What the panels draw of every run over time. */
+/** Charts of every run over time. */
 panels: Array<ComparedPanel>,
 /** Percentile curves of both sides. */
 curves: Array<ComparedCurve>,
-/** What the curves are of. */
+/** Metrics of the curves. */
 metrics: Array<MetricInfo>,
 /** The machine of the first run. */
 hardware: Hardware, };
@@ -272,7 +272,7 @@ visible: number | null, };
 
 /** One metric's distribution over the measured phase: values at growing percentiles. */
 export type Curve = {
-/** What it is of. */
+/** Metric of the values. */
 metric: Metric,
 /** Samples that it is made of. */
 count: number,
@@ -404,7 +404,7 @@ count: number, };
 
 /** A figure and what is decided of it, in words. */
 export type FigureRow = {
-/** What is decided. */
+/** Decision in words. */
 decided: string,
 /** Whether it changed for the worse. */
 worse: boolean,
@@ -459,7 +459,7 @@ refused: number,
 returned: number,
 /** Deliveries with the redelivered flag. */
 redelivered: number,
-/** What became of every message; `null` where no ledger was kept. */
+/** Outcome of every message; `null` where no ledger was kept. */
 ledger: LedgerSummary | null,
 /** Share of the measured phase's messages sent over 1 ms late; `null` when unthrottled. */
 late_share: number | null,
@@ -477,11 +477,11 @@ cpu_cores: PerMessage,
 rss_mb: Rss,
 /** The nodes of a cluster in their order, where several run on this machine. */
 nodes: Array<NodeSummary>,
-/** What became of the operations of scenarios other than messages, by their names. */
+/** Outcomes of scenarios other than messages, by name. */
 scenarios: { [key in string]: ScenarioSummary },
 /** Other programs that loaded the broker: what they printed has the figures of their load. */
 programs: Array<ProgramSummary>,
-/** What pages of metrics cost that were requested beside the load. */
+/** Cost of pages of metrics that were requested beside the load. */
 scrapes: Array<ScrapedPage>, };
 
 /** Between which rates the limit lies. */
@@ -536,7 +536,7 @@ rate: number,
 /** The 99th percentile there, nanoseconds. */
 p99_ns: number, };
 
-/** What is known of a pattern. */
+/** A known pattern. */
 export type KnownView = {
 /** Its share, what its samples do and what cured it elsewhere, in a sentence. */
 text: string,
@@ -564,7 +564,7 @@ ns: number, };
  * beside this, in the order of columns, then of buckets: the columns of all cells, each as distance from the
  * cell before; their buckets, as distance from the one before in the same column, else from the lowest; their counts. */
 export type LatencyGrid = {
-/** What it is of. */
+/** Metric of the cells. */
 metric: Metric,
 /** Start of each column in seconds since the origin. */
 t: Array<number>,
@@ -653,15 +653,15 @@ name: string,
 created: string,
 /** Version of the bellows that wrote the page. */
 bellows: string,
-/** What was found, in a sentence. */
+/** The result, in a sentence. */
 headline: string,
-/** What a rate has to meet, in a sentence. */
+/** Conditions for a rate, in a sentence. */
 asked: string,
 /** The ends. */
 found: FoundLimit,
 /** How certain they are, in a tag. */
 certainty: string,
-/** What the latency of the trials is called; empty where none was measured. */
+/** Name of the trials' latency; empty where none was measured. */
 latency_name: string,
 /** Latencies that must not be exceeded. */
 bounds: Array<LatencyBound>,
@@ -700,7 +700,7 @@ export type LookBand = {
 start: number,
 /** When it ended. */
 end: number,
-/** What looked: `bellows erlang top`. */
+/** The command: `bellows erlang top`. */
 label: string,
 /** All of it, in a sentence. */
 text: string, };
@@ -729,19 +729,19 @@ name: string,
 created: string,
 /** Version of the bellows that wrote the page. */
 bellows: string,
-/** What comes of all cells together. */
+/** Outcome of all cells together. */
 outcome: ComparisonOutcome,
 /** Where it helps and where it hurts, in a sentence. */
 headline: string,
-/** What is compared with, in all cells. */
+/** Baseline of all cells. */
 a: SideView,
-/** What is compared, in all cells. */
+/** Candidate of all cells. */
 b: SideView,
 /** Keys of the experiment in which the sides differ, in every cell. */
 differences: Array<ExperimentDifference>,
 /** The keys that are varied. */
 keys: Array<MatrixKey>,
-/** What the keys are called beside each other. */
+/** Short names of the keys. */
 key_names: Array<string>,
 /** The cells, the last key's value changing first. */
 cells: Array<CellView>,
@@ -751,7 +751,7 @@ figures: Array<string>,
 main_figures: number,
 /** Why the sides should not be compared, where that was forced. */
 forced: Array<string>,
-/** What was made anew, and what is missing. */
+/** Recomputed and missing parts. */
 remarks: Array<string>,
 /** Warnings of the runs, each once. */
 warnings: Array<SideWarning>,
@@ -795,9 +795,9 @@ values: Array<number | null>, };
 export type NamedPanel = {
 /** Who told it: the machine, the broker, or a scrape. */
 source: string,
-/** What it says. */
+/** Quantity that is drawn. */
 name: string,
-/** What its values count. */
+/** Unit of its values. */
 unit: 'count' | 'per-second' | 'bytes' | 'bytes-per-second' | 'cores' | 'share' | 'seconds',
 /** Whether it is shown before anybody asks for it. */
 shown: boolean,
@@ -885,11 +885,11 @@ log?: string, };
 
 /** An Erlang process, or several of one role, connection and virtual host. */
 export type ProcessView = {
-/** What it is called: `queue orders-7`. */
+/** Label: `queue orders-7`. */
 label: string,
 /** Its identifier, `<0.123.0>`; empty where it stands for several. */
 id: string,
-/** What it is: `queue`, `channel`; empty where not known. */
+/** Role: `queue`, `channel`; empty where not known. */
 role: string,
 /** The connection that it works for; empty where it works for none, null where it stands for processes of
  * several. */
@@ -919,13 +919,13 @@ away: number, };
 
 /** The part of a profile that travels as JSON; the columns follow it in the binary part. */
 export type ProfileHead = {
-/** What was sampled: `cpu`. */
+/** Sampled event: `cpu`. */
 event: string,
 /** The kernel's name of it. */
 kernel_event: string,
-/** What it tells of. */
+/** Kind of the event. */
 event_kind: EventKind,
-/** What the weight of a sample counts. */
+/** Unit of a sample's weight. */
 unit: string,
 /** Whether that is, or may be, samples that were added up before: each of them counts where chance is told. */
 counts_samples: boolean,
@@ -941,15 +941,15 @@ throttled: number,
 unknown_share: number,
 /** Share of the stacks that reach their thread's start. */
 complete_share: number,
-/** What part of the process's CPU time the samples stand for, in words; empty where that is not known. */
+/** Share of the process's CPU time that the samples cover, in words; empty where that is not known. */
 covered: string,
 /** How the stacks were unwound, in one line; empty where that is not known. */
 stacks: string,
-/** What is known of patterns in the stacks of the whole run, largest share first. */
+/** Known patterns in the stacks of the whole run, largest share first. */
 known: Array<KnownView>,
 /** CPU time of the profiler itself, nanoseconds. */
 own_cpu_ns: number,
-/** What its reader should know. */
+/** Notes for its reader. */
 notes: Array<string>,
 /** Whether samples carry a time; without, every window holds all of them. */
 timed: boolean,
@@ -1110,20 +1110,20 @@ export type RequirementLine = {
 chart: RequirementChart,
 /** Its height: nanoseconds, or something per second. */
 value: number,
-/** What stands at its end. */
+/** Label at its end. */
 label: string, };
 
 /** One requirement of a run, and what came of it. */
 export type RequirementRow = {
-/** What had to hold, as people write it: `end-to-end p99 < 20ms`. */
+/** The condition as people write it: `end-to-end p99 < 20ms`. */
 that: string,
 /** Whether it held; `null` where that cannot be told. */
 met: boolean | null,
-/** The same in a word: `met`, `missed` or `unknown`. */
+/** `met` in a word: `met`, `missed` or `unknown`. */
 outcome: string,
-/** What was observed, or why that cannot be told. */
+/** Observed value, or why it cannot be told. */
 observed: string,
-/** What that would have to be compared with. */
+/** Required value. */
 limit: string,
 /** The line that it is in a chart; `null` where there is none of it. */
 line: RequirementLine | null, };
@@ -1157,17 +1157,17 @@ name: string,
 created: string,
 /** How far the run got. */
 state: ViewState,
-/** What ended it, where it failed. */
+/** The error of a failed run. */
 error: Problem | null,
 /** One sentence on the whole run. */
 headline: Array<Part>,
-/** What may be wrong with the numbers. */
+/** Warnings about the numbers. */
 warnings: Array<ShownWarning>,
-/** What is missing or could not be read. */
+/** Missing and unreadable parts. */
 notes: Array<string>,
-/** What it says together with other runs of the same experiment, whose last it is. */
+/** Figures over all runs of the same experiment, whose last it is. */
 repeats: Repeats | null,
-/** What people say of the run. */
+/** Note that people gave the run. */
 remark: string | null,
 /** Words by which people find it. */
 tags: Array<string>,
@@ -1175,9 +1175,9 @@ tags: Array<string>,
 figures: Figures,
 /** Who limited the run; `null` where there was no load. */
 verdict: Verdict | null,
-/** What the run had to reach, and what came of it. */
+/** Requirements and their outcomes. */
 requirements: Array<RequirementRow>,
-/** What was under load. */
+/** Broker under load. */
 broker: BrokerSummary,
 /** Phases in the order of time. */
 phases: Array<PhaseSpan>,
@@ -1185,7 +1185,7 @@ phases: Array<PhaseSpan>,
 events: Array<Event>,
 /** When faults killed the broker or a node of it, in seconds since the origin. */
 killed: Array<number>,
-/** What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load. */
+/** Nodes that were back after the end of [`Self::span`]: one of a cluster may take longer than the load. */
 returns: Array<Event>,
 /** Times in which somebody stood still. */
 stalls: Array<StallBand>,
@@ -1195,9 +1195,9 @@ looks: Array<LookBand>,
 traces: Array<TraceView>,
 /** First and last moment of anything that is drawn, in seconds since the origin. */
 span: [number, number],
-/** What is measured, in the order in which it is shown. */
+/** Metrics in the order in which they are shown. */
 metrics: Array<MetricInfo>,
-/** What the panels on the time axis draw. */
+/** Columns of the charts over time. */
 series: SeriesColumns,
 /** Named series of the machine, of the broker's processes and of scraped pages. */
 named: Array<NamedPanel>,
@@ -1219,7 +1219,7 @@ hardware: Hardware,
 seed: string,
 /** The command that does it again. */
 command: Array<string>,
-/** What profiling cost, a sentence each; empty where it was not switched on and off in blocks. */
+/** Overhead of profiling, a sentence each; empty where it was not switched on and off in blocks. */
 cost_of_profiling: Array<string>,
 /** Blocks in which sampling was off, in the order of time. */
 sampling_off: Array<SamplingOff>,
@@ -1246,7 +1246,7 @@ export type ScaleLawView = {
 alone: ScaleEstimate,
 /** The share of the work that waits for what is shared. */
 contention: ScaleEstimate,
-/** What each pair of clients costs to agree. */
+/** Coordination cost of each pair of clients. */
 coherence: ScaleEstimate,
 /** The number of clients with the highest throughput. */
 peak: number | null,
@@ -1274,13 +1274,13 @@ report: Array<string>, };
 export type ScaleView = {
 /** The key that is varied. */
 key: string,
-/** What is varied, in a word: `producers`. */
+/** Name of the varied clients: `producers`. */
 noun: string,
 /** Every run, in the order of time. */
 runs: Array<ScaleRunView>,
 /** The fitted law; `None` where there are too few numbers of clients. */
 law: ScaleLawView | null,
-/** What the law says, a sentence each. */
+/** Explanation by the law, a sentence each. */
 explained: Array<string>, };
 
 /** Outcome of a scenario's operations. Counts are of those that were due in the measured phase. */
@@ -1360,7 +1360,7 @@ broker_mb: Array<number | null>,
 client_mb: Array<number | null>,
 /** Share of the machine's time that its hypervisor took. */
 steal: Array<number | null>,
-/** What producers waited for. */
+/** Waits of producers. */
 waits: WaitShares,
 /** Latencies of each metric. */
 latency: { [key in Metric]: Percentiles },
@@ -1369,11 +1369,11 @@ counts: { [key in Metric]: Array<number | null> }, };
 
 /** A warning as the page shows it: what was observed is in its sentence. */
 export type ShownWarning = {
-/** What it takes from the numbers. */
+/** Consequence for the numbers. */
 tier: Tier,
 /** Its kind. */
 code: WarningCode,
-/** What it says. */
+/** Sentence of the warning. */
 text: string, };
 
 /** A run that counts. */
@@ -1402,7 +1402,7 @@ within_one_run: RunBlocks | null, };
 
 /** A warning that runs of a comparison have. */
 export type SideWarning = {
-/** What it takes from the numbers. */
+/** Consequence for the numbers. */
 tier: Tier,
 /** Its kind. */
 code: WarningCode,
@@ -1410,7 +1410,7 @@ code: WarningCode,
 a: number,
 /** Runs of B that have it. */
 b: number,
-/** What it says of the first of them. */
+/** Sentence of the first of them. */
 text: string, };
 
 /** The series in slices: one entry per slice in each column. */
@@ -1436,7 +1436,7 @@ grids: Array<SliceGrid>, };
 
 /** Counts by slice and by logarithm of the latency, as [`super::LatencyGrid`] with the times of the slices. */
 export type SliceGrid = {
-/** What it is of. */
+/** Metric of the cells. */
 metric: Metric,
 /** The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds. */
 low: number,
@@ -1539,7 +1539,7 @@ export type TrialView = {
 id: string,
 /** Requested messages per second. */
 rate: number,
-/** What it came to. */
+/** Outcome of the trial. */
 outcome: LimitOutcome,
 /** Why the rate did not hold, and first why that is unclear, where it is. */
 why: Array<string>,
@@ -1579,7 +1579,7 @@ runtime: string | null, };
 /** How far a run got. */
 export type ViewState = "complete" | "interrupted" | "failed" | "cut_off";
 
-/** What producers waited for: shares of their time; `null` where there were none. */
+/** Waits of producers, as shares of their time; `null` without producers. */
 export type WaitShares = {
 /** For their event loop: a message was due and could go. */
 ready: Array<number | null>,

@@ -1,4 +1,4 @@
-//! What stands beside the load of a cluster: what its nodes used, and pages of metrics.
+//! Figures beside the load of a cluster: CPU and memory of its nodes, and pages of metrics.
 
 use archive::{NodeSummary, PageCpu, ScrapedPage};
 use measure::LatencySummary;

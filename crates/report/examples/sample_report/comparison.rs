@@ -13,7 +13,7 @@ use serde_json::json;
 use super::load::Shape;
 use super::{State, write_run};
 
-/// What a name from a broker may hold.
+/// Hostile characters that a name from a broker may hold.
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m";
 /// Pairs that count.
 const PAIRS: u32 = 6;

@@ -1,5 +1,5 @@
-//! What else the state `faults` has: cycles of connections beside the messages, every kind of stall, a hole in
-//! the series, and events whose labels are long.
+//! Additions of the state `faults`: churn beside the messages, every kind of stall, a gap in the series, and events
+//! with long labels.
 
 use std::collections::BTreeMap;
 

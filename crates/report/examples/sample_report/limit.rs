@@ -12,7 +12,7 @@ use measure::LatencySummary;
 use super::load::Shape;
 use super::{State, write_run};
 
-/// What a name from a file may hold.
+/// Hostile characters that a name from a file may hold.
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m";
 const SLO: &str = "end-to-end p99 < 10ms";
 

@@ -8,7 +8,7 @@ use measure::{Counters, Interval, Metric, Nanos, Phase, Slice, Waits};
 use crate::random::Random;
 use crate::{ORIGIN, State};
 
-/// What sort of load.
+/// Kind of load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Publishing into a stream as fast as it goes.
@@ -19,7 +19,7 @@ pub(crate) enum Shape {
     Bare,
 }
 
-/// What the run came to.
+/// Recorded seconds, and their sum over the measured phase.
 pub(crate) struct Run {
     pub(crate) points: Vec<SeriesPoint>,
     pub(crate) measured: Interval,
@@ -300,7 +300,7 @@ fn point(
     }
 }
 
-/// What a producer waited for, and what its event loop had time for.
+/// Times that a producer and its event loop waited.
 fn waits(load: Option<Shape>, stall: bool, length: f64) -> Waits {
     let part = |share: f64| Nanos::from_secs_f64(length * share);
     let (budget, schedule, ready) = match (load, stall) {

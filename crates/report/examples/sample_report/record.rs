@@ -267,7 +267,7 @@ fn warnings(state: &State) -> Vec<Warning> {
     all
 }
 
-/// What the run had to reach: only the state `rate` had to.
+/// Requirements and their outcomes, of the state `rate` alone.
 fn requirements(state: &State, run: &Run) -> Vec<RequirementOutcome> {
     if state.load != Some(Shape::Rate) || state.hostile || state.faults {
         return Vec::new();

@@ -198,7 +198,7 @@ const PATHS: &[(u32, &[&str])] = &[
     ),
 ];
 
-/// What lies below any of them now and then.
+/// Leaves below any of them.
 const LEAVES: [&str; 12] = [
     "$lists:reverse/2",
     "$maps:get/3",

@@ -1,6 +1,6 @@
-//! What Artemis `perf` prints and writes, to the blank: the live block and the summary, the JSON
-//! samples and the HDR log. Times are in microseconds there. Its latencies count from the actual
-//! send time: `send ack time` is our `send ack`, `transfer time` our `transfer`.
+//! Output and files of Artemis `perf`, to the blank: the live block and the summary, the JSON samples and the HDR log.
+//! Times are in microseconds there. Its latencies count from the actual send time: `send ack time` is our `send ack`,
+//! `transfer time` our `transfer`.
 //!
 //! Source: `LiveStatistics` of Apache ActiveMQ Artemis 2.40; recorded output of it lies beside the
 //! tests of the command.
@@ -15,7 +15,7 @@ pub use text::{block, summary};
 
 use measure::{Counters, Interval, LatencySummary, Metric, Phase};
 
-/// What a run does, which decides what is shown of it.
+/// Sides of a run, by which metrics are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sides {
     /// Somebody sends.

@@ -1,4 +1,4 @@
-//! What is printed of a known interval, to the blank.
+//! Output for a known interval, to the blank.
 
 use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
 

@@ -45,7 +45,7 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
     out
 }
 
-/// What each cell is called: cells that letters alone do not tell apart have their number, or benchstat would take them for one.
+/// Names of the cells; numbered where letters alone do not distinguish them, as benchstat would take them for one.
 fn cell_names(name: &str, of: &ComparedMatrix) -> Vec<String> {
     let name = benchmark(name);
     let cells = of.cells.iter();
@@ -116,8 +116,8 @@ fn runs(out: &mut String, name: &str, of: &Comparison, side: ComparedSideName, u
     }
 }
 
-/// What tells a cell from others in a benchmark's name: `/queue-type=classic/num-destinations=1`. What stands behind a hyphen at the end
-/// would be a number of processors, so that values have none.
+/// Suffix of a cell's benchmark name: `/queue-type=classic/num-destinations=1`. Values lose their hyphens: benchstat
+/// takes a number behind the last hyphen for that of processors.
 fn parameters(of: &ComparedMatrix, cell: &ComparedCell) -> String {
     let plain = |text: &str, also: char| -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == also;

@@ -54,7 +54,7 @@ fn cells(of: &ComparedMatrix) -> Vec<Case> {
     of.cells.iter().map(cell).collect()
 }
 
-/// What changed in a cell, and of what that cannot be told.
+/// Decisions of a cell, with its undecided figures.
 fn undecided(of: &Comparison) -> String {
     let open = of
         .figures

@@ -90,7 +90,7 @@ fn how(notes: &[String]) -> String {
     out + "\n</details>\n"
 }
 
-/// What a comparison says.
+/// Sentences of a comparison.
 fn told(out: &mut String, of: &Comparison) {
     let _ = writeln!(out, "**{}**\n", escape(&words::headline(of)));
     if let Some(functions) = of.functions.as_ref().and_then(functions::explanation) {

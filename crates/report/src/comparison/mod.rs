@@ -1,5 +1,4 @@
-//! What runs of two sides say, in the forms in which it leaves the program: each is a module here and a line of
-//! [`ComparisonFormat::write`].
+//! Output formats of a comparison: each is a module here and a line of [`ComparisonFormat::write`].
 
 mod go_bench;
 mod junit;

@@ -1,4 +1,4 @@
-//! What each form says of one comparison.
+//! Every format, of one comparison.
 
 use archive::{
     ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide,

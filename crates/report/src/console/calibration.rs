@@ -1,4 +1,4 @@
-//! What a machine was measured at.
+//! Results of a calibration.
 
 use measure::Nanos;
 
@@ -6,14 +6,14 @@ use super::table::Table;
 use super::text::{Style, sanitise, sentence};
 use crate::numbers::three_digits;
 
-/// What the sign before a rate means.
+/// Meaning of the sign before a rate.
 const LOWER_BOUND: &str =
     ">= the generator could do more: broker, shared cores or other processes were the limit";
 
 /// One load of a calibration.
 #[derive(Clone, Debug)]
 pub struct LoadRow {
-    /// What was done, in words.
+    /// Name of the load.
     pub load: String,
     /// Bytes of a message.
     pub size: usize,

@@ -43,7 +43,7 @@ pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     lines
 }
 
-/// What explains nothing.
+/// Rank without a part in the explanation.
 const NONE: usize = usize::MAX;
 
 /// The place of a function among those that explain the change.

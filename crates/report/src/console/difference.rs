@@ -15,7 +15,7 @@ use crate::text::functions::other_builds;
 /// Shares of which the smallest change that shows is told.
 const EXAMPLES: [f64; 2] = [0.01, 0.1];
 
-/// What the rows are ordered by. What chance gives comes last where it is by a change.
+/// Order of the rows; by change, those that chance explains come last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DifferenceSort {
     /// How far the shares at the leaf differ.
@@ -31,7 +31,7 @@ pub enum DifferenceSort {
 
 /// Two profiles, and what is shown of them.
 pub struct DifferenceTable<'a> {
-    /// What a row is.
+    /// Kind of the rows.
     pub of: FunctionRowOf,
     /// At most this many rows.
     pub limit: usize,
@@ -39,9 +39,9 @@ pub struct DifferenceTable<'a> {
     pub sort: DifferenceSort,
     /// Only functions of which this says yes, by their name.
     pub only: &'a dyn Fn(&str) -> bool,
-    /// What is compared with.
+    /// Baseline of the comparison.
     pub a: DifferenceSide<'a>,
-    /// What is compared.
+    /// Candidate of the comparison.
     pub b: DifferenceSide<'a>,
     /// Why they should not be compared, where somebody wants it all the same.
     pub forced: &'a [Problem],
@@ -176,7 +176,7 @@ fn notes_of(profile: &stacks::Profile) -> Vec<String> {
     notes(profile).collect()
 }
 
-/// What these samples can tell.
+/// The smallest changes that these samples can show.
 fn smallest(table: &DifferenceTable<'_>) -> String {
     let told: Vec<String> = smallest_changes(table)
         .iter()
@@ -220,7 +220,7 @@ struct SideJson<'a> {
     weight: u64,
 }
 
-/// What one side has of a row.
+/// Shares of a row on one side.
 #[derive(Serialize)]
 struct SharesJson {
     #[serde(rename = "self")]
@@ -255,7 +255,7 @@ struct DifferenceJson<'a> {
     rows: Vec<RowJson>,
 }
 
-/// The same as one value for programs.
+/// The table as JSON.
 #[must_use]
 pub fn difference_as_json(table: &DifferenceTable<'_>) -> impl Serialize {
     fn side<'s>(side: &DifferenceSide<'s>) -> SideJson<'s> {

@@ -1,4 +1,4 @@
-//! What this machine lets us measure.
+//! Capabilities of this machine for measuring.
 
 use super::text::{Style, sanitise, wrap};
 
@@ -16,15 +16,15 @@ pub enum CheckStatus {
 /// One line of `bellows doctor`.
 #[derive(Clone, Debug)]
 pub struct CheckRow {
-    /// What was looked at.
+    /// Name of the check.
     pub name: String,
     /// How it turned out.
     pub status: CheckStatus,
     /// The value found.
     pub observed: String,
-    /// What it means for measurements.
+    /// Consequence for measurements.
     pub meaning: String,
-    /// What would make it better.
+    /// How to improve it.
     pub fix: Option<String>,
 }
 

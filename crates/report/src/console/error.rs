@@ -23,7 +23,7 @@ pub fn error(problem: &Problem, style: Style) -> String {
     out
 }
 
-/// The same for machines: `{"error": {"cause", "value", "help"}}`.
+/// JSON of an error: `{"error": {"cause", "value", "help"}}`.
 #[must_use]
 pub fn error_as_json(problem: &Problem) -> serde_json::Value {
     json!({ "error": problem })

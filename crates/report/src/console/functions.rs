@@ -14,7 +14,7 @@ use crate::difference::differences;
 use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
 use crate::text;
 
-/// What the rows are ordered by.
+/// Order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FunctionSort {
     /// Samples with the function at the leaf.
@@ -26,7 +26,7 @@ pub enum FunctionSort {
     Change,
 }
 
-/// What the rows are.
+/// Kind of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FunctionRowOf {
     /// Functions, each by its name.
@@ -38,11 +38,11 @@ pub enum FunctionRowOf {
     Module,
     /// Groups of threads, which have all that their threads do at the leaf.
     Thread,
-    /// What the time goes into.
+    /// Classes of code.
     Class,
     /// Whose work it is.
     Work(WorkBy),
-    /// What times off CPU were ended by.
+    /// Endings of waits.
     Wait(WaitBy),
 }
 
@@ -76,7 +76,7 @@ impl FunctionRowOf {
 
 /// Which functions are shown.
 pub struct FunctionTable<'a> {
-    /// What a row is.
+    /// Kind of the rows.
     pub of: FunctionRowOf,
     /// At most this many rows.
     pub limit: usize,
@@ -84,7 +84,7 @@ pub struct FunctionTable<'a> {
     pub sort: FunctionSort,
     /// Only functions of which this says yes, by their name.
     pub only: &'a dyn Fn(&str) -> bool,
-    /// What the profile is compared with: the rest of which it is a part.
+    /// The rest of the profile, to compare this part with.
     pub rest: Option<&'a Profile>,
     /// Which part it is, in words; `None` where it is the whole.
     pub which: Option<&'a str>,
@@ -103,7 +103,7 @@ pub struct FunctionRow {
     pub rest: Option<RestShare>,
 }
 
-/// What a function has of the rest, and whether that differs.
+/// Shares of a function in the rest, and whether they differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RestShare {
     /// Share of the rest's samples that have it at the leaf.

@@ -21,8 +21,8 @@ pub fn grid(
     table.lines(style.columns).join("\n") + "\n"
 }
 
-/// The same, where the first column names what the others are about: columns of `drop` are left out, one after the
-/// other, before it gets narrower than `least`.
+/// A [`grid`] whose first column names the rows. Columns of `drop` are left out one by one before it gets narrower than
+/// `least`.
 #[must_use]
 pub fn named_grid(
     heads: &str,

@@ -12,9 +12,9 @@ use crate::numbers::{marked, per_second, three_digits};
 
 /// Blanks between two parts of a line.
 const GAP: usize = 2;
-/// What stands at the end of a line where more than details was left out.
+/// End of a line from which more than details was left out.
 const MORE: &str = " …";
-/// What the count of failures is called.
+/// Name of the count of failures.
 const FAILED: &str = "failed";
 
 /// A count of messages, by its name.
@@ -57,15 +57,15 @@ impl LinePart {
 /// How much a part tells: where a line has no room for all, the last ones are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// What the load is about.
+    /// Rates of the load.
     Rate,
-    /// What fails, and the latency that somebody feels.
+    /// Failures, and the latency of users.
     Telling,
-    /// What goes on beside it.
+    /// Activity beside the load.
     Beside,
     /// Further counts, and what was selected of pages.
     More,
-    /// What the machine gives.
+    /// CPU and memory.
     Usage,
     /// Parts and explanations of what stands already.
     Detail,

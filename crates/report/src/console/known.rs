@@ -1,4 +1,4 @@
-//! What is known of patterns in a profile's stacks.
+//! Known patterns in a profile's stacks.
 
 use stacks::{PatternShare, Profile};
 
@@ -14,7 +14,7 @@ pub(super) fn lines(all: &[PatternShare], style: Style) -> Vec<String> {
     all.iter().flat_map(line).collect()
 }
 
-/// What the reader of a profile should know, a line each.
+/// Notes for the reader of a profile, a line each.
 pub(super) fn notes(profile: &Profile) -> impl Iterator<Item = String> {
     let notes = profile.notes.iter();
     notes.map(|note| format!("note: {}", sanitise(note)))

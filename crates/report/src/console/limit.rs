@@ -14,7 +14,7 @@ const BAR: usize = 16;
 /// The place of a column that narrow screens leave out.
 const P99_9: usize = 5;
 
-/// What was found, ending in a newline.
+/// The result of a search, ending in a newline.
 #[must_use]
 pub fn limit(of: &LimitTrials, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));

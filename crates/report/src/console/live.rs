@@ -22,7 +22,7 @@ const REMIND: Duration = Duration::from_secs(2);
 /// The time of a step that goes on is renewed this often.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
-/// What is shown while a run goes on.
+/// Live view of a run.
 #[derive(Debug)]
 pub struct Live {
     view: View,
@@ -155,7 +155,7 @@ impl Live {
         self.beside().into_iter().for_each(|it| it.add(values));
     }
 
-    /// What is read beside the load, where anything is shown.
+    /// Readings beside the load; `None` where nothing is shown.
     fn beside(&mut self) -> Option<&mut LiveBeside> {
         match &mut self.view {
             View::Quiet => None,
@@ -169,7 +169,7 @@ impl Live {
         self.beside().into_iter().for_each(|it| it.failed(page));
     }
 
-    /// What came of the requests for a page of metrics so far.
+    /// Requests for a page of metrics so far.
     pub fn page(&mut self, name: &str, requests: PageRequests) {
         let beside = self.beside().into_iter();
         beside.for_each(|it| it.requested(name, requests));
@@ -235,9 +235,8 @@ impl std::fmt::Debug for Results {
 struct PlainView {
     shape: Shape,
     results: Results,
-    /// What is being done, and since when.
+    /// The current step, and when it began.
     step: Option<(String, Instant)>,
-    /// What is read beside the load.
     beside: LiveBeside,
 }
 

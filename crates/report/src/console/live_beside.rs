@@ -1,5 +1,4 @@
-//! What is read beside the load while a run goes on: pages of metrics that are scraped, with the series that were selected of
-//! them, and the memory of nodes.
+//! Readings beside the load while a run goes on: scraped pages with their selected series, and the memory of nodes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,10 +22,10 @@ const LONG: Nanos = Nanos::from_millis(1_000);
 const TIME: &str = "scrape time";
 const SIZE: &str = "size of the page";
 const SERIES: &str = "series of the page";
-/// What is shown of the memory of a node.
+/// Figures of a node's memory that are shown.
 const SIDES: [&str; 3] = ["resident", "carriers", "VM total"];
 
-/// What came of the requests for a page so far.
+/// Requests for a page so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageRequests {
     /// Requests that brought a page.
@@ -55,13 +54,13 @@ struct LivePage {
     pages: u64,
     size: f64,
     series: f64,
-    /// What came of all requests, where that is told.
+    /// Counts of all requests, where they are reported.
     requests: Option<PageRequests>,
     /// Requests that failed, where each of them is told.
     failures: u64,
     /// The last request brought no page: what is known is of an earlier one.
     is_away: bool,
-    /// What was selected of the last page: names with labels, and values with their units.
+    /// Selected series of the last page: names with labels, and values with their units.
     selected: Vec<(String, String)>,
     /// How long each took that nobody was told of, and failures that were told.
     news: Vec<f64>,
@@ -143,7 +142,7 @@ impl LiveBeside {
         }
     }
 
-    /// What has come since this was asked last.
+    /// News since the last call.
     pub(super) fn news(&mut self) -> Vec<LinePart> {
         let mut news = Vec::new();
         for (name, page) in &mut self.pages {
@@ -210,8 +209,8 @@ impl LiveBeside {
         lines
     }
 
-    /// What was selected of the pages, with the last values, in so many rows: the heads, the series, where there are more how
-    /// many, and a blank line.
+    /// Selected series of the pages with their last values, in so many rows: heads, series, how many more there are, a
+    /// blank line.
     pub(super) fn selected(&self, rows: usize, style: Style) -> Vec<String> {
         let are_several = self
             .pages

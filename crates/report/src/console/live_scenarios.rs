@@ -34,13 +34,12 @@ struct LiveScenario<'a> {
 }
 
 impl<'a> LiveScenario<'a> {
-    /// What latencies are shown of.
+    /// The interval or sum of which latencies are shown.
     fn shown(&self) -> &'a ScenarioPoint {
         self.whole.unwrap_or(self.now)
     }
 
-    /// What is shown of it only where there is room, with how much that tells: counts of what happened, latencies, bytes, and
-    /// last the counts of what did not happen.
+    /// Metrics for spare room, each with its rank: counts of events, latencies, bytes, and last the counts that are 0.
     fn further(&self) -> Vec<(u8, Metric)> {
         let counters = counts_of(&self.now.counts, MetricKind::Counter).skip(FIRST_COUNTERS);
         let counters = counters.map(|(metric, _)| {

@@ -29,7 +29,7 @@ const HEADLINES: [Metric; 2] = [Metric::ACK_RESPONSE, Metric::END_TO_END];
 enum Extent {
     /// All there is.
     Whole,
-    /// What comes first.
+    /// The first rows.
     Brief,
     /// A row each; of messages no latencies.
     Rows,
@@ -47,7 +47,7 @@ const LAYOUTS: [(Extent, Extent); 6] = [
     (Extent::Nothing, Extent::Rows),
 ];
 
-/// What is shown, and how much of it.
+/// Extent of each part.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     messages: Extent,
@@ -74,12 +74,11 @@ impl Default for Layout {
 pub(super) struct LiveTable {
     shape: Shape,
     pub(super) style: Style,
-    /// What is being done before or after the load; empty while the load goes on.
+    /// The current step before or after the load; empty during the load.
     pub(super) step: String,
-    /// What is waited for, and for how long.
+    /// The reason for waiting, and how long it has lasted.
     pub(super) waiting: Option<String>,
     pub(super) phase: Option<Phase>,
-    /// What is read beside the load.
     pub(super) beside: LiveBeside,
     /// Seconds since the run's origin at which the phase began, once an interval said so.
     phase_start: Option<f64>,
@@ -114,7 +113,6 @@ impl LiveTable {
         }
     }
 
-    /// What is shown.
     pub(super) const fn shape(&self) -> &Shape {
         &self.shape
     }

@@ -67,7 +67,7 @@ fn glance_head(names: &[&str]) -> String {
     }
 }
 
-/// What comes of each cell of two keys.
+/// Outcome of each cell of two keys.
 fn glance(of: &ComparedMatrix, rows: &[String], columns: &[String]) -> Table {
     let heads: Vec<String> = columns.iter().map(|it| sanitise(it).into_owned()).collect();
     let heads = heads.iter().map(|head| (head.as_str(), Align::Left));

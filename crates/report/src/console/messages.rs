@@ -1,4 +1,4 @@
-//! What became of the messages, in sentences: what was requested, the ledger, stalls and faults.
+//! Sentences on messages: requested rate, ledger, stalls and faults.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ const LATE: f64 = 0.01;
 /// A second with fewer messages is short when one of them crosses its edge.
 const LEAST_MESSAGES: f64 = 20.0;
 
-/// What was requested, and how much of it was sent when.
+/// Requested messages, and how many were sent when.
 pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> Option<String> {
     if closed_loop {
         return Some(
@@ -73,7 +73,7 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
     Some(line)
 }
 
-/// What became of every message, in one line; two where more is to be said than that all is well.
+/// Outcome of every message, in one line; two unless all is well.
 pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
     let Some(ledger) = summary.ledger else {
         return Vec::new();
@@ -211,7 +211,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
     })
 }
 
-/// What each node of a cluster used, beside the others; of one that was away, while it ran.
+/// CPU and memory of each node of a cluster, of the time that it ran.
 pub(super) fn nodes(summary: &RunSummary) -> Option<String> {
     let nodes = summary.nodes.iter().map(|it| {
         let (cores, mb) = (three_digits(it.cpu_cores), three_digits(it.rss_mb));

@@ -1,4 +1,4 @@
-//! What a person reads in a terminal: the live view, the summary, the tables, the errors.
+//! Terminal output: the live view, the summary, the tables, the errors.
 //!
 //! Everything here is made from the archive's types and returned as text or written to a given
 //! stream; nothing here decides what a number means. Names that come from a network are made

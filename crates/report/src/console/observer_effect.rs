@@ -1,4 +1,4 @@
-//! What profiling costs with several events and frequencies, as a table.
+//! Table of profiling's overhead with several events and frequencies.
 
 use archive::{EffectFigure, ObserverRow, ObserverTable};
 

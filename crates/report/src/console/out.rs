@@ -97,7 +97,7 @@ fn shown_line(line: &str) -> String {
     cells.collect::<Vec<_>>().join("\t") + "\n"
 }
 
-/// What is said beside the results, to standard error. Where that is closed, nobody wants to know.
+/// Writes to standard error, beside the results. If that is closed, nobody wants to know.
 pub fn aside(text: &str) {
     let _ = io::stderr().write_all(harmless(text).as_bytes());
 }

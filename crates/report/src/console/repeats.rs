@@ -61,7 +61,7 @@ fn latency(of: &RequirementOutcome) -> Option<(String, bool)> {
     Some((text, of.met == Some(false)))
 }
 
-/// What a line is about and its parts, with whether they ask for attention, over as many lines as the screen demands.
+/// A title and its parts, each with whether it asks for attention, over as many lines as the screen demands.
 fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
     let indent = "  ";
     let about = match width(about) <= style.columns {
@@ -92,7 +92,7 @@ fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
     text + "\n"
 }
 
-/// What the runs say together, ending in a newline. `report` is the path of the report that shows them.
+/// Figures over all runs, ending in a newline. `report` is the path of the report that shows them.
 #[must_use]
 pub fn repeats(
     repeats: &Repeats,
@@ -156,7 +156,7 @@ fn table(repeats: &Repeats) -> Table {
     table
 }
 
-/// What was required of the runs, in how many of them it was met, and the worst value; `None` where nothing was.
+/// Requirements, in how many runs each was met, and the worst value; `None` without any.
 fn requirements(records: &[RunRecord]) -> Option<Table> {
     let summaries = records.iter().filter_map(|record| record.summary.as_ref());
     let all: Vec<&[RequirementOutcome]> = summaries.map(|it| &it.requirements[..]).collect();
@@ -220,7 +220,7 @@ fn strip(of: &RepeatedFigure) -> String {
     dots.collect::<String>().trim_end().to_owned()
 }
 
-/// What must be known before the figures are used.
+/// Remarks to read before the figures.
 fn remarks(repeats: &Repeats) -> Vec<String> {
     let mut out = Vec::new();
     let all = counted(repeats.runs.len() as u64, "run");

@@ -1,4 +1,4 @@
-//! What is printed of scenarios other than messages: their counts and latencies, by the registry.
+//! Counts and latencies of scenarios other than messages, by the registry.
 
 use std::collections::BTreeMap;
 
@@ -128,8 +128,7 @@ pub(super) fn latency_table<'a>(
     out
 }
 
-/// What became of the operations, what each cost, and, with `has_reasons`, why some failed; behind the scenario's name,
-/// where one is given.
+/// Outcome and cost of the operations and, with `has_reasons`, why some failed; behind the scenario's name, if given.
 pub(super) fn account(
     name: Option<&str>,
     scenario: &ScenarioSummary,

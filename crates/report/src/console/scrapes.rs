@@ -1,4 +1,4 @@
-//! What scrapes cost, and what they selected.
+//! Cost of scrapes, and the series that they selected.
 
 use archive::ScrapedPage;
 use measure::{LatencySummary, count, counted};
@@ -11,7 +11,7 @@ use crate::numbers::{bytes, duration, marked, rate, value_as_it_is};
 const MOST_SHOWN: usize = 50;
 /// Columns that a page's name keeps where the table is wide.
 const LEAST_NAME: usize = 12;
-/// What the times are.
+/// Explanation of the times.
 const TIMES: &str = "times from when a request was due until its page had been read";
 const SIZES: &str = "page size, series and arrived: of a page, the median; arrived: compressed where the server compresses";
 const SERVER_CPU: &str =
@@ -27,7 +27,7 @@ pub struct ScrapeRow {
     pub parse_rate: f64,
     /// CPU time of the server per request, nanoseconds, where it is known.
     pub server_cpu_ns: Option<u64>,
-    /// What is to be said of them: the last failure, the first wrong line.
+    /// Remarks: the last failure, the first malformed line.
     pub notes: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ fn row<const N: usize>(page: &ScrapedPage, further: [String; N]) -> Vec<String> 
     cells
 }
 
-/// What is to be known of a page besides.
+/// Further facts about a page.
 fn note(page: &ScrapedPage) -> String {
     let missed = [
         (page.unanswered, "had no answer at the end"),
@@ -113,7 +113,7 @@ fn note(page: &ScrapedPage) -> String {
     notes.join("; ")
 }
 
-/// What the pages cost that were requested beside a load, a row each; no lines where there were none.
+/// Cost of the pages that were requested beside a load, a row each; no lines without any.
 pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
     if pages.is_empty() {
         return Vec::new();
@@ -152,7 +152,7 @@ fn waited(response: &LatencySummary) -> [String; 3] {
     ]
 }
 
-/// What a page costs the broker's CPU, where the broker serves it.
+/// Cost of a page in the broker's CPU, where the broker serves it.
 fn broker_cpu(page: &ScrapedPage) -> Option<String> {
     let Some(cpu) = page.broker_cpu else {
         let text = "what a page costs the broker's CPU cannot be told: fewer than 12 pages, one all the time, or other work at the same times";
@@ -177,7 +177,7 @@ fn seconds(seconds: f64) -> String {
     format!("{sign}{}", duration((seconds.abs() * 1e9) as u64))
 }
 
-/// What is to be said of the largest page, where pages were not all alike.
+/// Size of the largest page, where sizes differ.
 fn largest(median: u64, max: u64) -> Option<String> {
     let is_larger = max > median;
     let [median, max] = [median, max].map(bytes);

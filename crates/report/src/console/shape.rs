@@ -1,13 +1,13 @@
-//! What a run consists of, which decides what is shown of it.
+//! Parts of a run, by which its output is chosen.
 
 use measure::{Metric, Nanos, Phase};
 
-/// What a run consists of, so that only what applies is shown.
+/// Parts of a run, so that only those that apply are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Heading of the live view: the experiment or the destination.
     pub title: String,
-    /// What the heading names beside that, where the title alone is that of others, too: the address of a probe.
+    /// Addition to a title that is not unique: the address of a probe.
     pub about: String,
     /// Something is sent.
     pub producers: bool,
@@ -23,7 +23,7 @@ pub struct Shape {
     pub measure: Option<Nanos>,
     /// It is one of several runs that follow each other: where its broker listens is of no use beyond it.
     pub several: bool,
-    /// What to look at and to do next, printed above the report's path.
+    /// Advice on the next step, printed above the report's path.
     pub next: Option<&'static str>,
 }
 

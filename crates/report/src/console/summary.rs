@@ -86,8 +86,8 @@ pub fn summary(
     lines.join("\n") + "\n"
 }
 
-/// What became of operations, and what they took: of the only scenario each step, of several that share a screen, or have
-/// messages beside them, the whole operations in one table.
+/// Outcome and latencies of operations: each step of the only scenario; if several share a screen, or messages stand
+/// beside them, the whole operations in one table.
 fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
     let columns = style.prose_columns();
     // Alone nobody has to ask whose counts these are.
@@ -139,7 +139,7 @@ fn labelled(label: &str, painted: &str, text: &str, columns: usize) -> Vec<Strin
         .collect()
 }
 
-/// What ended a run that failed, and the remedy.
+/// Error of a failed run, and the remedy.
 fn failure(summary: &RunSummary) -> Option<String> {
     let problem = summary.error.as_ref()?;
     // A warning says it together with how often.
@@ -156,7 +156,7 @@ fn is_told(summary: &RunSummary, cause: &str) -> bool {
     !cause.is_empty() && warnings.any(tells)
 }
 
-/// What the run had to reach, a line each: whether it did, what was required, what was observed.
+/// Requirements, a line each: outcome, condition, observed value.
 fn requirements(summary: &RunSummary, columns: usize) -> Vec<String> {
     let all = &summary.requirements;
     let widest = all.iter().map(|it| width(&sanitise(&it.that))).max();
@@ -325,7 +325,7 @@ fn memory(summary: &RunSummary) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What was sampled, how its stacks were found, and the functions with the largest shares.
+/// Samples, how their stacks were unwound, and the functions with the largest shares.
 fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
@@ -361,14 +361,14 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     out
 }
 
-/// What was traced on the broker's node, a sentence each.
+/// Traces on the broker's node, a sentence each.
 fn traces(summary: &RunSummary, columns: usize) -> Vec<String> {
     let sentences = summary.traces.iter().map(text::trace);
     let lines = sentences.flat_map(|it| labelled("traced: ", "traced: ", &sanitise(&it), columns));
     lines.collect()
 }
 
-/// What profiling cost, a sentence each.
+/// Overhead of profiling, a sentence each.
 fn cost_of_profiling(summary: &RunSummary, style: Style) -> Vec<String> {
     let effect = summary.observer_effect.iter();
     let sentences = effect.flat_map(text::observer_effect);
@@ -408,7 +408,7 @@ fn warning_lines(all: &[Warning], of: impl Fn(Tier) -> bool, style: Style) -> Ve
     lines.collect()
 }
 
-/// What is to be said beside figures that another tool's form has: warnings, and the verdict that they refer to.
+/// Remarks below figures in another tool's format: warnings, and the verdict that they refer to.
 #[must_use]
 pub fn remarks(summary: &RunSummary, style: Style) -> String {
     let mut text = warnings(&summary.warnings, style);

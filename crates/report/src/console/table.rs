@@ -56,7 +56,7 @@ impl Table {
         }
     }
 
-    /// The same with another head of the first column, which may be any text.
+    /// Sets the head of the first column, which may be any text.
     pub(super) fn titled(mut self, head: &str) -> Self {
         if let Some(first) = self.heads.first_mut() {
             head.clone_into(&mut first.0);
@@ -85,7 +85,7 @@ impl Table {
         self.gives_way = Some(column);
     }
 
-    /// The same, but only down to this width while there are columns that can be left out instead.
+    /// Likewise, down to this width while there are columns that can be left out instead.
     pub(super) const fn give_way_to(&mut self, column: usize, least: usize) {
         self.gives_way = Some(column);
         self.least = least;
@@ -174,7 +174,7 @@ impl Table {
         lines
     }
 
-    /// The same with a row for each column and a column for each row.
+    /// Rows and columns exchanged.
     fn turned(&self, columns: usize) -> Self {
         let names = self.heads.iter().map(|(head, _)| head.trim().to_owned());
         let names: Vec<String> = names.collect();
@@ -354,7 +354,7 @@ pub(super) fn with_heads(mut lines: Vec<String>, heads: impl Fn(&str) -> String)
     lines
 }
 
-/// What stands in a cell of which nothing is known.
+/// The text, or a dash where nothing is known.
 pub(super) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What people see, held to the screens it is made for.
+//! Terminal output for the screens that it is made for.
 
 mod difference;
 mod functions;

@@ -29,7 +29,7 @@ impl Style {
         rows: 24,
     };
 
-    /// What the stream allows, by its size, `TERM` and `NO_COLOR` (<https://no-color.org>).
+    /// Style of a stream, by its size, `TERM` and `NO_COLOR` (<https://no-color.org>).
     pub fn of(stream: &(impl IsTerminal + AsFd)) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         if !stream.is_terminal() || dumb {
@@ -57,7 +57,7 @@ impl Style {
         }
     }
 
-    /// What is read first, over as many lines as the screen demands.
+    /// Headline over as many lines as the screen demands.
     pub(super) fn strong_lines(self, text: &str) -> Vec<String> {
         let lines = wrap(&sanitise(text), self.columns);
         lines.iter().map(|line| self.strong(line)).collect()
@@ -233,7 +233,7 @@ impl<'a> ConnectionName<'a> {
         })
     }
 
-    /// What it is, with the client's port alone.
+    /// Role, with the client's port alone.
     fn short(&self) -> String {
         let client = self.client;
         let (role, _) = client.split_at(client.find(' ').map_or(0, |at| at + 1));
@@ -395,7 +395,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     broken(text, columns, false)
 }
 
-/// The same; with `whole`, longer words are not broken.
+/// Lines of a text; with `whole`, longer words are not broken.
 fn broken(text: &str, columns: usize, whole: bool) -> Vec<String> {
     let columns = columns.max(1);
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
@@ -430,7 +430,7 @@ fn broken(text: &str, columns: usize, whole: bool) -> Vec<String> {
     lines
 }
 
-/// What stands behind a number and belongs to it, also before a slash: `msg/s`.
+/// Units that stay with the number before them, also before a slash: `msg/s`.
 const UNITS: [&str; 26] = [
     "%", "ns", "us", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "TB", "PB", "KiB", "MiB",
     "GiB", "k", "M", "G", "Hz", "kHz", "core", "cores", "points", "msg",

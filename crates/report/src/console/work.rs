@@ -16,8 +16,7 @@ pub fn work_rows(profile: &Profile, by: WorkBy, limit: usize) -> Vec<Work> {
     rows
 }
 
-/// What the work of a profile's processes is split by, and below it what is to be known of the whole, ending in a
-/// newline.
+/// Table of the work of a profile's processes, and notes on the whole, ending in a newline.
 #[must_use]
 pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String {
     let rows = work_rows(profile, by, limit);
@@ -75,7 +74,7 @@ fn from_stacks(rows: &[Work]) -> usize {
     rows.iter().map(|row| row.from_stacks).sum()
 }
 
-/// What there was no room for, as one.
+/// The remaining rows as one.
 fn together(others: &[Work]) -> Option<Work> {
     (!others.is_empty()).then(|| Work {
         of: format!("others ({})", counted(others.len() as u64, "row")),

@@ -14,7 +14,7 @@ use stacks::Profile;
 pub struct DifferenceSide<'a> {
     /// The profile, or the part of it that is compared.
     pub profile: &'a Profile,
-    /// What people call it: the run and its window.
+    /// Name for people: the run and its window.
     pub name: &'a str,
 }
 

@@ -7,7 +7,7 @@ use stacks::{FunctionCount, Profile};
 
 use super::amount;
 
-/// What two profiles have of a function.
+/// Shares of a function in two profiles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DifferenceRow {
     /// Its name.

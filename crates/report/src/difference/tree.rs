@@ -59,7 +59,7 @@ impl DifferenceTree {
         next
     }
 
-    /// What each profile has of each node.
+    /// Shares of each node in both profiles.
     pub(crate) fn differences(&self) -> Vec<ShareDifference> {
         let [a, b] = self.wholes;
         let nodes = self.nodes.iter();

@@ -12,7 +12,7 @@ use stacks::folded_name;
 
 /// Characters of a name that are drawn, so that the file stays small whatever a broker calls its functions.
 const LONGEST: usize = 160;
-/// What stands in place of a function without a name.
+/// In place of a function's missing name.
 const NO_NAME: &str = "[unknown]";
 
 /// Draws the differential flame graph of a comparison as SVG text.

@@ -19,7 +19,7 @@ pub struct DifferenceOptions {
     pub title: String,
     /// Whether frames are as wide as in the first profile, and not as in the second.
     pub widths_of_a: bool,
-    /// What makes the two differ in another way, in a few words each.
+    /// Other differences between the two, in a few words each.
     pub forced: Vec<String>,
     /// Frames with less than this share (0 to 1) are folded into their callers.
     pub min_share: f64,
@@ -116,7 +116,7 @@ fn tree(a: &Profile, b: &Profile) -> DifferenceTree {
     tree
 }
 
-/// What is drawn.
+/// Frames to draw.
 struct Picture {
     frames: Vec<DrawnFrame>,
     /// Folded text of the frames' names.

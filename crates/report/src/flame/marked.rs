@@ -44,9 +44,9 @@ pub(super) struct Marked<'p> {
     pub(super) frames: &'p [DrawnFrame],
     /// Folded text of the frames' names.
     pub(super) lines: &'p [String],
-    /// What the frame of all says.
+    /// Text of the root frame.
     pub(super) all: &'p str,
-    /// What colours mean; without one, in words alone.
+    /// Meaning of colours; an entry without a colour is words alone.
     pub(super) legend: &'p [(Option<[u8; 3]>, &'p str)],
 }
 
@@ -104,7 +104,7 @@ impl Marked<'_> {
 
 /// How wide a tree's frames are, and what is drawn of them.
 pub(super) struct Widths<'w> {
-    /// What stands above all of them; empty where nothing does.
+    /// Name of the root; empty without one.
     pub(super) root: &'w str,
     /// The marked names; empty where a frame is not drawn.
     pub(super) names: &'w [String],
@@ -181,8 +181,7 @@ fn is_mark(c: char) -> bool {
     (FIRST_MARK..=u32::from(LAST)).contains(&u32::from(c))
 }
 
-/// What the colours mean, as lines below a picture, and how much higher that becomes. Narrow screens have room for
-/// them.
+/// Lines below a picture that explain the colours, and the height that they add. Narrow screens have room for them.
 fn legend(rows: &[(Option<[u8; 3]>, &str)]) -> (String, usize) {
     const LEFT: f64 = 10.0;
     const WIDEST: f64 = 390.0;

@@ -13,7 +13,7 @@ use crate::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Style};
 use crate::flame::{FlameOptions, svg};
 use crate::view::encode;
 
-/// What makes profiles.
+/// Makes random profiles.
 struct Maker(Random);
 
 impl Maker {

@@ -51,7 +51,7 @@ fn static_summary(view: &LimitView) -> String {
     }
 }
 
-/// The same of runs with different numbers of clients.
+/// Summary of runs with different numbers of clients.
 fn summary_of_scale(view: &LimitView, scale: &ScaleView) -> String {
     let mut out = head(&view.name, &view.headline);
     for text in &scale.explained {

@@ -18,17 +18,17 @@ use crate::view::{RunPage, RunView};
 const PROGRAM: &str = include_str!("../../assets/report.js");
 const STYLE: &str = include_str!("../../assets/report.css");
 
-/// What a document is made from.
+/// Parts of a document.
 pub(super) struct Document<'a, V> {
-    /// What it is called.
+    /// Title of the page.
     pub(super) name: &'a str,
-    /// What the program draws: `run`, `comparison` or `limit`.
+    /// View that the program draws: `run`, `comparison` or `limit`.
     pub(super) kind: &'static str,
-    /// What stands there until the program has started, and where scripts are off.
+    /// Text until the program has started, and where scripts are off.
     pub(super) summary: String,
     /// The data.
     pub(super) view: &'a V,
-    /// What is too large for JSON.
+    /// Data too large for JSON.
     pub(super) columns: &'a [u8],
 }
 
@@ -173,7 +173,7 @@ pub(super) fn head(name: &str, headline: &str) -> String {
     format!("<h1>{name}</h1><p class=\"headline\">{headline}</p>")
 }
 
-/// What speaks against a page's figures, as a list; empty where nothing does.
+/// Doubts about a page's figures, as a list; empty without any.
 pub(super) fn cautions<'a>(all: impl Iterator<Item = &'a String>) -> String {
     let items: String = all.map(|it| format!("<li>{}</li>", escape(it))).collect();
     match items.as_str() {

@@ -51,7 +51,7 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
     note_machine(names);
 }
 
-/// What this machine is called: most reports are made where the run was.
+/// Notes this machine's name: most reports are made where the run was.
 fn note_machine(names: &mut Names) {
     let machine = rustix::system::uname();
     if let Ok(name) = machine.nodename().to_str() {

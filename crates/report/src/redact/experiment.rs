@@ -9,7 +9,7 @@ use super::names::{NameKind, Names};
 use super::text::decoded;
 use super::words::{is_path, note_own_value, note_terms, note_words};
 
-/// What the text of a key is.
+/// Kind of a key's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     /// One of a few words, a number, or a condition.
@@ -43,7 +43,7 @@ const PUBLIC_KEYS: &str = "x-match x-delay x-delayed-type alternate-exchange x-e
     x-dead-letter-strategy x-cancel-on-ha-failover x-credit x-consumer-timeout x-modulus x-hash-on";
 const PUBLIC_BEGINNINGS: [&str; 3] = ["RABBITMQ_", "ERL_", "JAVA_"];
 
-/// What a key holds; a key that is not known holds words.
+/// Kind of a key's text; unknown keys hold words.
 fn held(key: &str) -> Held {
     let key = key.trim_start_matches('-');
     if CHOICES.split_whitespace().any(|it| it == key) {

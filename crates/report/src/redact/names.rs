@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::visible::visible;
 
-/// What a name is a name of.
+/// Kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NameKind {
     Queue,
@@ -27,7 +27,7 @@ pub(super) enum NameKind {
 }
 
 impl NameKind {
-    /// What its pseudonyms begin with.
+    /// Beginning of its pseudonyms.
     fn word(self) -> String {
         match self {
             Self::RoutingKey => "key".to_owned(),
@@ -270,7 +270,7 @@ impl Names {
         self.built_in.contains(key) || base == "bellows" || is_loopback(key)
     }
 
-    /// What stands in the place of this whole text, which is a name.
+    /// Pseudonym of this whole text, which is a name.
     pub(super) fn stand_in(&mut self, kind: NameKind, text: &str) -> String {
         self.add(kind, text);
         match self.by_text.get(&folded(of_all_nodes(text.trim()))) {
@@ -279,7 +279,7 @@ impl Names {
         }
     }
 
-    /// What stands in the place of this whole text, where it is known as a name.
+    /// Pseudonym of this whole text, if it is a known name.
     pub(super) fn known(&mut self, text: &str) -> Option<String> {
         let at = *self.by_text.get(&folded(text.trim()))?;
         Some(self.pseudonym(at))
@@ -387,8 +387,8 @@ impl Names {
         begins && ends || end - from >= DISTINCTIVE
     }
 
-    /// What stands in the place of what was found, and the first character behind it: numbers behind a name make a name of
-    /// their own, as those of several queues do.
+    /// Replacement of a found name, and the first character behind it: digits behind a name belong to it, as in the
+    /// names of several queues.
     pub(super) fn replace(&mut self, found: Found, chars: &[char]) -> (String, usize) {
         let mut end = found.end;
         let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
@@ -474,7 +474,7 @@ const SAYS_KIND: [(&str, NameKind); 12] = [
     ("for name", NameKind::Queue),
 ];
 
-/// What kind of name stands behind this text, as its last word says.
+/// Kind of the name that follows this text, by the text's last word.
 pub(super) fn said_kind(text: &str) -> Option<NameKind> {
     let ends = |word: &str| {
         let left = text.strip_suffix(word);

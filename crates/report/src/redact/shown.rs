@@ -53,7 +53,7 @@ fn has(table: &[(&str, &str)], of: &str, field: &str) -> bool {
 pub(super) trait Texts {
     /// The text as it is shown.
     fn shown(&mut self, text: &str) -> String;
-    /// The same of a sentence that ends with what somebody else said.
+    /// A sentence as it is shown, ending in somebody else's words.
     fn said(&mut self, text: &str) -> String;
     /// The key of a table, or the name of a metric, as it is shown: most are words of bellows.
     fn shown_key(&mut self, key: &str) -> String;
@@ -96,7 +96,7 @@ pub(super) fn shown(
     })
 }
 
-/// What a text is.
+/// Kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Data,
@@ -164,7 +164,7 @@ fn plain<T: Serialize + ?Sized>(value: &T) -> Result<Shown, Failed> {
     serde_json::to_value(value).map(Shown::Plain)
 }
 
-/// What stands for a variant with something in it.
+/// Form of a variant with a value.
 fn tagged(variant: Option<&'static str>, inner: Shown) -> Shown {
     match variant {
         None => inner,

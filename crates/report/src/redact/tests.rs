@@ -1,4 +1,4 @@
-//! What becomes of single texts.
+//! Redaction of single texts.
 
 use super::names::{NameKind, Names};
 use super::text::{outside, redacted, said};

@@ -119,7 +119,7 @@ impl Scan<'_> {
         out
     }
 
-    /// What is replaced at a place: of a name that is known and what a form shows, the longer.
+    /// Replacement at a place: of a known name and what a form shows, the longer.
     fn piece(&mut self, at: usize) -> Option<Piece> {
         let found = self.names.longest(&self.chars, at);
         let phrase = self.names.phrase(&self.chars, at);
@@ -288,8 +288,8 @@ impl Scan<'_> {
         }
     }
 
-    /// What stands in quotes: `no queue 'orders' in vhost 'shop'`, values of labels as `{queue="orders"}`, and whatever else a
-    /// broker or a library quotes, unless it is made of words that are bellows' own.
+    /// Replacement of a quoted text: `no queue 'orders' in vhost 'shop'`, values of labels as `{queue="orders"}`, and
+    /// all else that a broker or a library quotes, unless its words are bellows' own.
     fn quoted(&mut self, at: usize) -> Option<Piece> {
         let quote = *self.chars.get(at)?;
         // `a queue's` is a word.
@@ -324,7 +324,7 @@ impl Scan<'_> {
         })
     }
 
-    /// What is quoted, by the words before it; nothing where it is known to be no name.
+    /// Kind of the quoted name, by the words before it; `None` where it is known to be no name.
     fn quoted_kind(&self, at: usize, quote: char, inside: &str) -> Option<NameKind> {
         let left = folded(self.slice(at.saturating_sub(16), at).trim_end());
         let is_label =

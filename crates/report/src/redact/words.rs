@@ -2,9 +2,9 @@
 
 use super::names::{NameKind, Names, folded, is_ordinary};
 
-/// What bellows fills in for these is found by its form.
+/// Placeholders whose values are found by their form.
 const MARKS: [&str; 3] = ["{url}", "{host}", "{port}"];
-/// What many messages are made of, in the same words everywhere; other types are somebody's.
+/// Common content types; others are somebody's.
 const TYPES: &str = "text/plain text/html text/xml text/csv application/json application/xml application/octet-stream \
     application/x-protobuf application/protobuf application/avro application/cbor application/msgpack application/x-msgpack \
     application/cloudevents+json application/gzip application/zip";
@@ -97,7 +97,7 @@ fn quoted_end(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// What is no number, no option and no address is somebody's; of a template (`{host}:shop`) what stands beside its marks.
+/// Notes words that are no number, option or address; of a template (`{host}:shop`) what stands beside its marks.
 pub(super) fn note_words(names: &mut Names, value: &str) {
     let is_one_word = !value.contains(char::is_whitespace);
     let is_address = is_one_word && value.contains("://");

@@ -25,7 +25,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What is wrong with a page that anybody opens from anywhere.
+/// Faults of a page that anybody opens from anywhere.
 fn faults(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     if page.len() > LARGEST {

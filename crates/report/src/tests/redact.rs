@@ -38,7 +38,7 @@ fn said(page: &str) -> (String, String) {
     (json, summary)
 }
 
-/// What a run is made of that has these names everywhere.
+/// Names and seed of a run that has these names everywhere.
 struct Named {
     queue: String,
     exchange: String,
@@ -51,7 +51,7 @@ struct Named {
     seed: u64,
 }
 
-/// What a system, a library or a broker says, with names that stand nowhere else, each in a form that tells it from words.
+/// Messages of a system, a library or a broker, with names found nowhere else, each in a form that tells it from words.
 fn foreign(own: &[String], seed: u64) -> String {
     let mut random = Random::new(seed);
     let said = own.iter().map(|name| {
@@ -305,7 +305,7 @@ fn name(random: &mut Random) -> String {
     name
 }
 
-/// What nobody sees as pages show it.
+/// Invisible characters as pages show them.
 fn shown_by_pages(name: &str) -> String {
     let shown = |c: char| match c {
         '\0'..='\u{1f}' => {

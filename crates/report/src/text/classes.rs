@@ -1,4 +1,4 @@
-//! What the time of a profile went into.
+//! Classes of code in a profile.
 
 use stacks::{Class, ClassShare, ProfileSummary};
 
@@ -25,7 +25,7 @@ pub fn classes(profile: &ProfileSummary) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{what} in: {}", parts.join(", ")))
 }
 
-/// What a class holds.
+/// Meaning of a class.
 #[must_use]
 pub const fn class_meaning(class: Class) -> &'static str {
     match class {

@@ -1,5 +1,5 @@
-//! What is said of two sides: the terminal, the page and the files for CI servers say the same. Names are as they came: who shows them
-//! makes them harmless.
+//! Texts on two sides, alike in the terminal, on the page and in the files for CI servers. Names are as they came: who
+//! shows them makes them harmless.
 
 use archive::{
     ComparedFigure, ComparedSide, Comparison, Decision, Quantity, QuantityUnit, RunsCounted,
@@ -15,7 +15,7 @@ const MANY_TIMES: f64 = 10.0;
 /// Figures that a sentence names, and logs of a side; the table has them all.
 const MOST_NAMED: usize = 3;
 
-/// What changed, in a sentence.
+/// Changes, in a sentence.
 pub(crate) fn headline(of: &Comparison) -> String {
     if of.is_aa {
         return noise(of);
@@ -77,7 +77,7 @@ pub(crate) fn and_more(more: usize) -> String {
     }
 }
 
-/// What changed of a figure: `a 24.0 % higher completed rate [+21.0 %, +27.0 %]`, `24.0 % more lost messages […]`.
+/// Change of a figure: `a 24.0 % higher completed rate [+21.0 %, +27.0 %]`, `24.0 % more lost messages […]`.
 fn change(of: &ComparedFigure) -> String {
     if of.without != (0, 0) || of.of_runs.is_some() {
         return come_or_gone(of);
@@ -111,7 +111,7 @@ fn with_article(number: &str) -> String {
     format!("{} {number}", if is_vowel { "an" } else { "a" })
 }
 
-/// What a figure counts: `lost messages`, `received rate`, `use of broker cores`.
+/// Noun of a figure: `lost messages`, `received rate`, `use of broker cores`.
 fn noun(of: &ComparedFigure) -> String {
     match of.name.as_str() {
         Quantity::CORES => format!("use of {}", of.name),
@@ -120,7 +120,7 @@ fn noun(of: &ComparedFigure) -> String {
     }
 }
 
-/// What one side has and the other has not: a rate, requests that failed, messages that were lost.
+/// A figure that only one side has: a rate, failed requests, lost messages.
 pub(crate) fn come_or_gone(of: &ComparedFigure) -> String {
     let is_more = of.change > 0.0;
     if let Some(runs) = of.of_runs {
@@ -209,7 +209,7 @@ pub(crate) fn too_few(of: &Comparison) -> String {
     }
 }
 
-/// What so few pairs, or runs, have in place of a proof.
+/// Remark of pairs, or runs, too few for a proof.
 fn few(of: &Comparison, shown: ShownColumns) -> Option<String> {
     let holds = match shown.interval {
         true => "each interval holds 0, and ",
@@ -355,7 +355,7 @@ pub(crate) fn interval_says(of: &ComparedFigure) -> bool {
     of.is_tested() && (low >= TOLD[0] || high <= TOLD[1])
 }
 
-/// What is decided, in words.
+/// Decision in words.
 pub(crate) fn decision(of: &ComparedFigure) -> String {
     if of.without != (0, 0) || of.of_runs.is_some() {
         return without(of);
@@ -425,7 +425,7 @@ fn without(of: &ComparedFigure) -> String {
 /// Columns that a table has room for: what is left out is not explained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShownColumns {
-    /// What A and B have.
+    /// Means of A and B.
     pub(crate) means: bool,
     pub(crate) interval: bool,
     pub(crate) shows_from: bool,
@@ -542,7 +542,7 @@ const fn units(of: &Comparison) -> &'static str {
     }
 }
 
-/// What is decided together, and at which level.
+/// Number of figures decided together, and their level.
 pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
     let figures = match of.family {
         Some(family) => format!(
@@ -581,7 +581,7 @@ fn level(share: f64) -> String {
     format!("{} %", (percent * scale).round() / scale)
 }
 
-/// What "same within 1 %" means: it is another question than whether anything changed, and each figure is asked it alone.
+/// Meaning of "same within 1 %", which is decided for each figure alone, whatever changed.
 pub(crate) fn same(of: &Comparison) -> String {
     format!(
         "\"same within M %\": the interval of {} of that figure alone lies within M %, the margin.",
@@ -589,7 +589,7 @@ pub(crate) fn same(of: &Comparison) -> String {
     )
 }
 
-/// What "cannot tell: N for 1 %" means.
+/// Meaning of "cannot tell: N for 1 %".
 pub(crate) fn needed(of: &Comparison) -> String {
     let units = units(of);
     format!(
@@ -645,7 +645,7 @@ pub(crate) fn seen(share: f64) -> String {
     }
 }
 
-/// The same with its sign; what lies beyond a thousandth and a thousand times as much is told as that.
+/// A share with its sign; beyond a thousandth and a thousand times as much, that bound.
 pub(crate) fn signed(share: f64) -> String {
     let [lowest, highest] = TOLD;
     match share {

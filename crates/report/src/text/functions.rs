@@ -1,4 +1,5 @@
-//! What is said of functions whose cost changed between two sides. Names are as they came: who shows them makes them harmless.
+//! Sentences on functions whose cost changed between two sides. Names are as they came: who shows them makes them
+//! harmless.
 
 use archive::{
     ComparedFrame, ComparedFunctions, CostChange, ExplainedChange, QuantityUnit, RenamedFunction,
@@ -78,7 +79,7 @@ fn listed(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// What a frame of the differential flame graph costs on both sides, and what is proven of it.
+/// Costs of a frame of the differential flame graph on both sides, and whether the change is proven.
 pub(crate) fn frame_told(of: &ComparedFrame) -> String {
     let (low, high) = of.interval;
     let proven = match (of.proven, of.asked) {

@@ -1,4 +1,4 @@
-//! What is known of patterns in a profile's stacks.
+//! Known patterns in a profile's stacks.
 
 use stacks::PatternShare;
 

@@ -148,7 +148,7 @@ fn higher_before(of: &LimitTrials, knee: Knee) -> String {
     })
 }
 
-/// What was found, in a sentence.
+/// The result, in a sentence.
 pub(crate) fn headline(of: &LimitTrials) -> String {
     if let Some(scale) = &of.scale {
         return scale_headline(scale);
@@ -297,7 +297,7 @@ fn advice(of: &LimitTrials, untold: &RequirementOutcome, lowest: f64) -> String 
     )
 }
 
-/// What a rate has to meet, in a line.
+/// Conditions for a rate, in a line.
 pub(crate) fn asked(of: &LimitTrials) -> String {
     let kept = "at least 99.5 % sent and received";
     match of.slos.is_empty() {
@@ -365,7 +365,7 @@ fn is_out_of_trials(of: &LimitTrials) -> bool {
     (1..=of.trials.len()).contains(&most) && !is_answered
 }
 
-/// What the row of a rate shows, where some rate was tried more than once.
+/// Explains the trial of a row, where some rate was tried more than once.
 pub(crate) fn row_note(of: &LimitTrials) -> Option<&'static str> {
     (rates(of).len() < of.trials.len()).then_some(
         "a row shows one trial of its rate, the one with the median p99, of two the higher; of a rate that held in some trials only, \"why not\" is of another \
@@ -373,8 +373,8 @@ pub(crate) fn row_note(of: &LimitTrials) -> Option<&'static str> {
     )
 }
 
-/// What puts trials in doubt (or runs, as the `noun` says), each kind once with what was said of the first one, whose number stands there
-/// unless all said the same.
+/// Doubts about trials (or runs, as the `noun` says), each kind once in the words of the first, with its number unless
+/// all said the same.
 fn cautions(of: &LimitTrials, noun: &str) -> Vec<String> {
     let mut kinds: BTreeMap<WarningCode, Vec<(usize, &Warning)>> = BTreeMap::new();
     for (number, warnings) in (1..).zip(of.cautions()) {
@@ -524,7 +524,7 @@ mod tests {
         assert!(!told.contains("make trials longer"), "{told}");
     }
 
-    /// What a search says after trials of any outcomes.
+    /// A search with trials of any outcomes.
     fn any_search(random: &mut testkit::Random) -> LimitTrials {
         let slo = |lacks: bool| RequirementOutcome {
             that: "end-to-end p99.99 < 10ms".to_owned(),

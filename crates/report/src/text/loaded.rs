@@ -1,6 +1,6 @@
 //! Whom sentences speak of: probes alone load any server, which need not be a broker.
 
-/// What is said of a broker, and of a server in its place. Names never begin so: an article stands before, or `and` behind.
+/// Words for a broker, and for a server in its place. Names never begin so: an article stands before, or `and` behind.
 const OF_SERVER: [(&str, &str); 4] = [
     ("the broker", "the server"),
     ("broker (", "server ("),

@@ -1,4 +1,4 @@
-//! What is said of those who look into the broker while it is under load: traces of the run's own, and other commands.
+//! Sentences on inspections of the broker under load: traces of the run's own, and other commands.
 
 use archive::{LookSpan, TraceSummary};
 

@@ -1,4 +1,4 @@
-//! What is said of a matrix: where a change helps, where it hurts, and how that is decided.
+//! Sentences on a matrix: where a change helps, where it hurts, and how that is decided.
 
 use archive::{
     ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison, short_names,
@@ -115,12 +115,12 @@ fn listed(cells: &[String]) -> String {
     text
 }
 
-/// What a cell is called where the keys are named beside it: `classic / 100`.
+/// Label of a cell beside the named keys: `classic / 100`.
 pub(crate) fn values(cell: &ComparedCell) -> String {
     cell.values.join(" / ")
 }
 
-/// What comes of a cell, in a few words.
+/// Outcome of a cell, in a few words.
 pub(crate) fn outcome(cell: &ComparedCell) -> &'static str {
     let Some(of) = &cell.comparison else {
         return "nothing decided";

@@ -1,10 +1,10 @@
-//! What profiling cost a run, in sentences.
+//! Overhead of profiling, in sentences.
 
 use archive::{EffectFigure, ObserverEffect};
 
 use crate::numbers::{duration, seconds_digits};
 
-/// What profiling cost, the figure that matters most first.
+/// Overhead of profiling, the most important figure first.
 #[must_use]
 pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     if effect.pairs < 2 {

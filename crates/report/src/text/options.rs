@@ -54,7 +54,7 @@ fn names(command: &[String]) -> &'static [Name] {
     }
 }
 
-/// The same in the sentences of a verdict and of warnings.
+/// Renames options in the sentences of a verdict and of warnings.
 pub fn options(summary: &mut RunSummary, command: &[String]) {
     let rename = |text: &mut String| *text = remedy(text, command);
     // What others said stays as they said it.

@@ -23,7 +23,7 @@ impl Said<'_> {
         }
     }
 
-    /// What was sent of what was requested, and how much of that late: where nothing was, nothing was late.
+    /// Sent and requested rates, and the share sent late, unless nothing was sent.
     fn requested_and_sent(&self) -> String {
         let e = self.e;
         let began = match e.items() {

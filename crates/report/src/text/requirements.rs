@@ -23,7 +23,7 @@ pub(crate) fn requirements_tally(all: &[RequirementOutcome]) -> Option<String> {
     })
 }
 
-/// What a figure was at least and at most: `4.2 ms to 18 ms`.
+/// Range of a figure: `4.2 ms to 18 ms`.
 #[must_use]
 pub fn range(unit: QuantityUnit, low: f64, high: f64) -> String {
     format!("{} to {}", figure(low, unit), figure(high, unit))

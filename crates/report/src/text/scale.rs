@@ -41,7 +41,7 @@ pub(crate) fn most(of: &ScaleRuns) -> u32 {
     of.runs.iter().map(|it| it.clients).max().unwrap_or(1)
 }
 
-/// What was found, in a sentence.
+/// The result, in a sentence.
 pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
     let noun = of.noun();
     let known = throughputs(of).into_iter();
@@ -72,7 +72,7 @@ pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
     }
 }
 
-/// What the law says of it, a sentence each.
+/// Explanation by the law, a sentence each.
 pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     let noun = of.noun();
     let Some(law) = &of.law else {

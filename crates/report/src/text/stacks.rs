@@ -34,7 +34,7 @@ pub fn stacks(profile: &ProfileSummary) -> Option<String> {
     (!parts.is_empty()).then(|| format!("stacks: {}", parts.join(", ")))
 }
 
-/// What the samples weigh together: `1,234 samples`, `1.20 MB`, `3.40 s`.
+/// Weight of all samples: `1,234 samples`, `1.20 MB`, `3.40 s`.
 #[must_use]
 pub fn amount(profile: &Profile) -> String {
     weight(profile.total_weight(), &profile.header.unit)
@@ -51,7 +51,7 @@ pub fn clock(profile: &ProfileSummary) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// What part of the process's CPU time the samples stand for; nothing where that is not known.
+/// Share of the process's CPU time that the samples cover; `None` where that is not known.
 #[must_use]
 pub fn covered(profile: &ProfileSummary) -> Option<String> {
     let share = profile.cpu_share?;

@@ -145,7 +145,7 @@ pub(super) fn gone_away(stood: &Stood) -> String {
     )
 }
 
-/// What stands behind a sum over several times, of which the longest is told.
+/// Words behind a sum over several times, of which the longest is told.
 const fn in_all(stood: &Stood) -> &'static str {
     match stood.times {
         0 | 1 => "",

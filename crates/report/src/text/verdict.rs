@@ -20,7 +20,7 @@ pub fn verdict(verdict: &mut Verdict) {
     }
 }
 
-/// What a verdict about something else begins with: a fault of the run itself, or that the broker stood still.
+/// Beginning of a verdict about something else: a fault of the run itself, or a stall of the broker.
 fn said_first(facts: &Facts, cause: &Cause, first: &str) -> String {
     use Lateness::{BrokerStalled, GeneratorStalled, MachineStalled};
     let says_it = matches!(
@@ -45,13 +45,13 @@ pub(super) struct Said<'a> {
     pub(super) e: &'a Facts,
     /// The unit of rates, such as `msg/s`.
     pub(super) unit: &'static str,
-    /// What is counted, such as `messages`.
+    /// Counted items, such as `messages`.
     items: &'static str,
-    /// What a late one did: `left`.
+    /// Verb of a late one: `left`.
     left: &'static str,
     /// The option that limits how many are in flight.
     limit: &'static str,
-    /// What is waited for when that limit is reached.
+    /// Name of the answers that the limit waits for.
     answers: &'static str,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Said<'a> {
         said + &self.could_have_made(who).unwrap_or_default()
     }
 
-    /// What was too short; of a load that ended by itself the sending, whatever was received later.
+    /// The part that was too short; of a load that ended by itself the sending, whatever was received later.
     fn too_short(&self) -> String {
         let e = self.e;
         let (ended, until) = match e.ended.received_s > 0.0 {
@@ -131,7 +131,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// What the generator could have made, where that was measured and is more.
+    /// Rate that the generator could have made, if measured and higher.
     fn could_have_made(&self, who: LimitedBy) -> Option<String> {
         let capacity = self.e.capacity.as_ref()?;
         let made = self.e.sent_rate.max(self.e.received_rate);
@@ -274,7 +274,7 @@ impl<'a> Said<'a> {
         rate(self.e.requested_rate.unwrap_or(self.e.sent_rate))
     }
 
-    /// What was requested, and how much of it was sent. A load that ends with its messages has no other rate than theirs.
+    /// Requested and sent rates. A load that ends with its messages has no other rate than theirs.
     fn met(&self) -> String {
         let e = self.e;
         if e.counted {
@@ -392,7 +392,7 @@ impl<'a> Said<'a> {
         )
     }
 
-    /// What the run's own faults cost, of deliveries or of what was to be sent.
+    /// Cost of the run's own faults, in deliveries or in messages to send.
     pub(super) fn own_fault(&self, deliveries: bool) -> String {
         let e = self.e;
         let (of, items, scheduled) = match deliveries {

@@ -1,4 +1,4 @@
-//! What is concluded, and the words of it.
+//! Verdicts and their words.
 
 use archive::{
     Awaited, BrokerUse, Busy, Capacity, Cause, ChurnFacts, ConnectionTime, Ended, Facts, Lacking,

@@ -1,4 +1,4 @@
-//! What each warning says: what was observed, which number that puts in doubt and which way, and what to do.
+//! Sentences of warnings: the observation, the number it puts in doubt and which way, and the remedy.
 
 use archive::{CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, SentOf, Tier, Warning};
 use measure::Nanos;
@@ -7,7 +7,7 @@ use super::stalls::{gone_away, one, stalled};
 use super::{loaded, looks};
 use crate::numbers::{count, counted, percent, rate};
 
-/// What a broker, a library or a system said within the sentence of a warning.
+/// Words of a broker, a library or a system within the sentence of a warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SaidWithin {
     pub(crate) text: String,
@@ -15,7 +15,7 @@ pub(crate) struct SaidWithin {
     pub(crate) has_cause: bool,
 }
 
-/// What others said within a warning's sentence.
+/// Words of others within a warning's sentence.
 pub(crate) fn said_within(warning: &Warning) -> Option<SaidWithin> {
     let (text, has_cause) = match &warning.finding {
         Finding::CyclesFailed { first_failure, .. } => (first_failure, true),
@@ -57,7 +57,7 @@ fn parts(parts: &[(u64, &str)]) -> String {
     parts.join(", ")
 }
 
-/// What latencies hold of operations that failed.
+/// Share of failed operations in the latencies.
 fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
     let hold = "time-outs, which latencies hold with the time they waited";
     let others = match timed_out {
@@ -68,7 +68,7 @@ fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
     format!("{others}: what users felt is worse than the percentiles say")
 }
 
-/// What helps where messages had not come when the drain ended.
+/// Remedy for messages that had not come when the drain ended.
 const fn awaits_longer(warning: &Warning) -> &'static str {
     match warning.drain_cut {
         true => "let the drain end by itself",
@@ -468,7 +468,7 @@ fn numbers(nodes: &[usize]) -> String {
     all.join(", ")
 }
 
-/// What is to be known of damaged messages where others' came, too.
+/// Chance that damaged messages are others', where others' came, too.
 fn by_chance(corrupt: u64, foreign: u64) -> String {
     match (corrupt, foreign) {
         (0, _) | (_, 0) => String::new(),
@@ -524,7 +524,7 @@ fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
     }
 }
 
-/// What makes the stacks of a program whole, by what executes it.
+/// Remedy for cut stacks, by the runtime of the program.
 fn whole_stacks(runtime: &str) -> &'static str {
     match runtime {
         "erlang" => {

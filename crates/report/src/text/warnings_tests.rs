@@ -1,4 +1,4 @@
-//! What warnings say.
+//! Sentences of warnings.
 
 use archive::{StallWait, Stalled, Stood};
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Destinations of a run that are told apart; nobody has more in one.
 const MOST: u64 = 1_000_000;
-/// What stands before the name of a queue.
+/// Prefix of a queue's name.
 const QUEUE: &str = "queue://";
 
 /// The names of the queues of all loads; `None` where there are none, or where a load has topics, whose queues the broker
@@ -34,7 +34,7 @@ pub(super) fn queues(experiment: &Value) -> Option<BTreeSet<String>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// What a load calls its destinations; one is called so where a list does not name several.
+/// Destinations of a load; one where no list names several.
 fn texts(load: &Value) -> Option<Vec<&str>> {
     let several = load.get("destinations").and_then(Value::as_array);
     match several.filter(|several| !several.is_empty()) {

@@ -28,7 +28,7 @@ const LEAST_RATIO: f64 = 0.01;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LatencyGrid {
-    /// What it is of.
+    /// Metric of the cells.
     pub metric: Metric,
     /// Start of each column in seconds since the origin.
     pub t: Vec<f64>,
@@ -46,7 +46,7 @@ pub struct LatencyGrid {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Curve {
-    /// What it is of.
+    /// Metric of the values.
     pub metric: Metric,
     /// Samples that it is made of.
     pub count: u64,
@@ -56,14 +56,14 @@ pub struct Curve {
     pub ns: Vec<u64>,
 }
 
-/// What the histograms of a run give.
+/// Distributions from a run's histograms.
 #[derive(Debug)]
 pub(super) struct Distributions {
     pub(super) grids: Vec<LatencyGrid>,
     /// The cells of all grids.
     pub(super) cells: Vec<u8>,
     pub(super) curves: Vec<Curve>,
-    /// What was due in the measured phase, for runs that have no summary of their own.
+    /// Values due in the measured phase, for runs without a summary of their own.
     pub(super) measured: Recorder,
 }
 

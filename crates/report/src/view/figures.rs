@@ -30,7 +30,7 @@ pub struct Figures {
     pub returned: u64,
     /// Deliveries with the redelivered flag.
     pub redelivered: u64,
-    /// What became of every message; `null` where no ledger was kept.
+    /// Outcome of every message; `null` where no ledger was kept.
     pub ledger: Option<LedgerSummary>,
     /// Share of the measured phase's messages sent over 1 ms late; `null` when unthrottled.
     pub late_share: Option<f64>,
@@ -48,11 +48,11 @@ pub struct Figures {
     pub rss_mb: Rss,
     /// The nodes of a cluster in their order, where several run on this machine.
     pub nodes: Vec<NodeSummary>,
-    /// What became of the operations of scenarios other than messages, by their names.
+    /// Outcomes of scenarios other than messages, by name.
     pub scenarios: BTreeMap<String, ScenarioSummary>,
     /// Other programs that loaded the broker: what they printed has the figures of their load.
     pub programs: Vec<ProgramSummary>,
-    /// What pages of metrics cost that were requested beside the load.
+    /// Cost of pages of metrics that were requested beside the load.
     pub scrapes: Vec<ScrapedPage>,
 }
 
@@ -124,7 +124,7 @@ pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
     summary
 }
 
-/// What was loaded, of a run that wrote no summary.
+/// Loaded objects of a run that wrote no summary.
 fn kind_of(experiment: &serde_json::Value, scenario: &str) -> String {
     let kind = experiment
         .get(scenario)

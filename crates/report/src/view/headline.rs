@@ -27,7 +27,7 @@ pub struct Part {
     pub whole: Option<String>,
 }
 
-/// What the sentence is made from.
+/// Source of the sentence.
 struct Facts<'a> {
     record: &'a RunRecord,
     summary: &'a RunSummary,
@@ -50,7 +50,7 @@ const SHORT_NAME: &[usize] = &[16];
 /// Letters of the kind of a broker or queue.
 const KIND: usize = 24;
 
-/// What the sentence can do without, what is missed least first.
+/// Optional parts of the sentence, the least important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
     /// All latencies but the first.
@@ -59,7 +59,7 @@ enum Detail {
     Cpu,
     Latency,
     Work,
-    /// What the sentence is never without.
+    /// Parts that are always there.
     Core,
 }
 
@@ -117,14 +117,14 @@ fn letters(parts: &[Part]) -> usize {
     parts.iter().map(|part| part.text.chars().count()).sum()
 }
 
-/// What the sentence consists of; empty where there is nothing to say.
+/// Clauses of the sentence; empty where there is nothing to say.
 struct Clauses<'a> {
     prefix: String,
     what: String,
     latencies: Vec<String>,
     /// Whose CPU it is: `the broker`.
     who: &'static str,
-    /// What was used of it.
+    /// CPU that it used.
     used: String,
     /// Whose work most of it is, and its share.
     work: Option<(String, &'a str)>,
@@ -224,7 +224,7 @@ impl<'a> Clauses<'a> {
 #[derive(Default)]
 struct Sentence {
     parts: Vec<Part>,
-    /// What stands behind the last part.
+    /// Text behind the last part.
     text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the first sentence says of runs of every kind.
+//! First sentences of runs of every kind.
 
 use super::*;
 use archive::{PerMessage, QueueRecord, RequestedSummary, Throughput, Topology};
@@ -163,7 +163,7 @@ fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
     assert!(told.starts_with(begins), "{told}");
 }
 
-/// What is as requested is what was sent, also where consumers got less.
+/// A rate is met by messages sent, also where consumers got less.
 #[test]
 fn a_rate_that_was_met_says_nothing_of_what_came_out() {
     let mut summary = summary();

@@ -22,15 +22,15 @@ pub struct LimitView {
     pub created: String,
     /// Version of the bellows that wrote the page.
     pub bellows: String,
-    /// What was found, in a sentence.
+    /// The result, in a sentence.
     pub headline: String,
-    /// What a rate has to meet, in a sentence.
+    /// Conditions for a rate, in a sentence.
     pub asked: String,
     /// The ends.
     pub found: FoundLimit,
     /// How certain they are, in a tag.
     pub certainty: &'static str,
-    /// What the latency of the trials is called; empty where none was measured.
+    /// Name of the trials' latency; empty where none was measured.
     pub latency_name: String,
     /// Latencies that must not be exceeded.
     pub bounds: Vec<LatencyBound>,
@@ -76,7 +76,7 @@ pub struct TrialView {
     pub id: String,
     /// Requested messages per second.
     pub rate: f64,
-    /// What it came to.
+    /// Outcome of the trial.
     pub outcome: LimitOutcome,
     /// Why the rate did not hold, and first why that is unclear, where it is.
     pub why: Vec<String>,

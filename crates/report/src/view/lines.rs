@@ -24,7 +24,7 @@ pub struct LinesHead {
     pub number: Vec<u32>,
 }
 
-/// What a node of the tree of lines is of.
+/// Node of the tree of lines.
 struct TreeLine {
     /// Index of the line, of those that a head has.
     line: u32,

@@ -72,23 +72,23 @@ pub struct RunView {
     pub created: String,
     /// How far the run got.
     pub state: ViewState,
-    /// What ended it, where it failed.
+    /// The error of a failed run.
     pub error: Option<Problem>,
     /// One sentence on the whole run.
     pub headline: Vec<Part>,
-    /// The same with whole names, for redaction.
+    /// The headline with whole names, for redaction.
     #[serde(skip)]
     #[cfg_attr(test, ts(skip))]
     pub(crate) whole_headline: Vec<Part>,
-    /// What may be wrong with the numbers.
+    /// Warnings about the numbers.
     #[serde(serialize_with = "shown_warnings")]
     #[cfg_attr(test, ts(as = "Vec<ShownWarning>"))]
     pub warnings: Vec<Warning>,
-    /// What is missing or could not be read.
+    /// Missing and unreadable parts.
     pub notes: Vec<String>,
-    /// What it says together with other runs of the same experiment, whose last it is.
+    /// Figures over all runs of the same experiment, whose last it is.
     pub repeats: Option<Repeats>,
-    /// What people say of the run.
+    /// Note that people gave the run.
     pub remark: Option<String>,
     /// Words by which people find it.
     pub tags: Vec<String>,
@@ -96,9 +96,9 @@ pub struct RunView {
     pub figures: Figures,
     /// Who limited the run; `null` where there was no load.
     pub verdict: Option<Verdict>,
-    /// What the run had to reach, and what came of it.
+    /// Requirements and their outcomes.
     pub requirements: Vec<RequirementRow>,
-    /// What was under load.
+    /// Broker under load.
     pub broker: BrokerSummary,
     /// Phases in the order of time.
     pub phases: Vec<PhaseSpan>,
@@ -106,7 +106,7 @@ pub struct RunView {
     pub events: Vec<Event>,
     /// When faults killed the broker or a node of it, in seconds since the origin.
     pub killed: Vec<f64>,
-    /// What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load.
+    /// Nodes that were back after the end of [`Self::span`]: one of a cluster may take longer than the load.
     pub returns: Vec<Event>,
     /// Times in which somebody stood still.
     pub stalls: Vec<StallBand>,
@@ -116,9 +116,9 @@ pub struct RunView {
     pub traces: Vec<TraceView>,
     /// First and last moment of anything that is drawn, in seconds since the origin.
     pub span: (f64, f64),
-    /// What is measured, in the order in which it is shown.
+    /// Metrics in the order in which they are shown.
     pub metrics: Vec<&'static MetricInfo>,
-    /// What the panels on the time axis draw.
+    /// Columns of the charts over time.
     pub series: SeriesColumns,
     /// Named series of the machine, of the broker's processes and of scraped pages.
     pub named: Vec<NamedPanel>,
@@ -141,7 +141,7 @@ pub struct RunView {
     pub seed: String,
     /// The command that does it again.
     pub command: Vec<String>,
-    /// What profiling cost, a sentence each; empty where it was not switched on and off in blocks.
+    /// Overhead of profiling, a sentence each; empty where it was not switched on and off in blocks.
     pub cost_of_profiling: Vec<String>,
     /// Blocks in which sampling was off, in the order of time.
     pub sampling_off: Vec<SamplingOff>,
@@ -153,11 +153,11 @@ pub struct RunView {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 struct ShownWarning {
-    /// What it takes from the numbers.
+    /// Consequence for the numbers.
     tier: Tier,
     /// Its kind.
     code: WarningCode,
-    /// What it says.
+    /// Sentence of the warning.
     text: String,
 }
 
@@ -238,7 +238,7 @@ impl RunPage {
         }
     }
 
-    /// The same of a run whose profile has been read, by line where lines are known.
+    /// The page of a run whose profile has been read, by line where lines are known.
     fn of(reader: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
         let (mut run, mut columns) = RunView::of(reader, profile)?;
         let further = further_profiles(reader, profile, &mut run.notes);
@@ -284,7 +284,7 @@ fn killed(fault: &FaultOutcome) -> Option<f64> {
     (fault.kind == "kill" && has_begun).then_some(fault.t)
 }
 
-/// What came back after the end of the time axis, and how long after its fault.
+/// Returns after the end of the time axis, with the time since the fault.
 fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
     let of = |fault: &FaultOutcome| {
         let after = fault.back_s?;

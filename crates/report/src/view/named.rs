@@ -16,9 +16,9 @@ const MOST_LINES: usize = 8;
 const MOST_POINTS: usize = 1_500;
 /// Panels of a run.
 const MOST_PANELS: usize = 200;
-/// What is read of the machine and the broker in every run, and therefore is shown where somebody asks for it.
+/// Sources that are read in every run, and therefore shown where somebody asks for them.
 const ALWAYS_READ: [&str; 2] = ["machine", "broker"];
-/// What is read of the memory of Erlang nodes beside what somebody asked for who had it read.
+/// Series of Erlang nodes' memory beside those that somebody asked for.
 const BESIDE_MEMORY: [&str; 3] = ["blocks", "page cache of the machine", "time of a reading"];
 /// Where times of a panel lie further apart than so many usual distances, nothing was read meanwhile.
 const GAP: f64 = 2.5;
@@ -29,9 +29,9 @@ const GAP: f64 = 2.5;
 pub struct NamedPanel {
     /// Who told it: the machine, the broker, or a scrape.
     pub source: String,
-    /// What it says.
+    /// Quantity that is drawn.
     pub name: String,
-    /// What its values count.
+    /// Unit of its values.
     #[cfg_attr(
         test,
         ts(

@@ -15,11 +15,11 @@ const MOST_TOLD_APART: usize = 50;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ProcessView {
-    /// What it is called: `queue orders-7`.
+    /// Label: `queue orders-7`.
     pub label: String,
     /// Its identifier, `<0.123.0>`; empty where it stands for several.
     pub id: String,
-    /// What it is: `queue`, `channel`; empty where not known.
+    /// Role: `queue`, `channel`; empty where not known.
     pub role: String,
     /// The connection that it works for; empty where it works for none, null where it stands for processes of
     /// several.
@@ -120,8 +120,8 @@ fn unnamed(process: &ErlangProcess) -> ProcessView {
     }
 }
 
-/// What the processes that are not shown by themselves are told apart by: the connections of those that are, and as
-/// many roles and virtual hosts as fit.
+/// Attributes that group the processes not shown by themselves: the connections of those that are, and as many roles
+/// and virtual hosts as fit.
 #[derive(Default)]
 struct ToldApart<'a> {
     connections: HashSet<&'a str>,
@@ -130,7 +130,7 @@ struct ToldApart<'a> {
 }
 
 impl<'a> ToldApart<'a> {
-    /// What such a process is shown as, together with others.
+    /// View that stands for such a process and others.
     fn others(&mut self, process: &'a ErlangProcess) -> ProcessView {
         let ErlangProcess {
             role,

@@ -18,13 +18,13 @@ const THREAD: u8 = 7;
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ProfileHead {
-    /// What was sampled: `cpu`.
+    /// Sampled event: `cpu`.
     pub event: String,
     /// The kernel's name of it.
     pub kernel_event: String,
-    /// What it tells of.
+    /// Kind of the event.
     pub event_kind: EventKind,
-    /// What the weight of a sample counts.
+    /// Unit of a sample's weight.
     pub unit: String,
     /// Whether that is, or may be, samples that were added up before: each of them counts where chance is told.
     pub counts_samples: bool,
@@ -40,15 +40,15 @@ pub struct ProfileHead {
     pub unknown_share: f64,
     /// Share of the stacks that reach their thread's start.
     pub complete_share: f64,
-    /// What part of the process's CPU time the samples stand for, in words; empty where that is not known.
+    /// Share of the process's CPU time that the samples cover, in words; empty where that is not known.
     pub covered: String,
     /// How the stacks were unwound, in one line; empty where that is not known.
     pub stacks: String,
-    /// What is known of patterns in the stacks of the whole run, largest share first.
+    /// Known patterns in the stacks of the whole run, largest share first.
     pub known: Vec<KnownView>,
     /// CPU time of the profiler itself, nanoseconds.
     pub own_cpu_ns: u64,
-    /// What its reader should know.
+    /// Notes for its reader.
     pub notes: Vec<String>,
     /// Whether samples carry a time; without, every window holds all of them.
     pub timed: bool,
@@ -91,7 +91,7 @@ impl ProfileHead {
     }
 }
 
-/// What is known of a pattern.
+/// A known pattern.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct KnownView {
@@ -107,9 +107,9 @@ pub struct KnownView {
 pub struct ClassView {
     /// Which it is.
     pub class: Class,
-    /// What it is called.
+    /// Name of the class.
     pub name: &'static str,
-    /// What it holds.
+    /// Meaning of the class.
     pub meaning: &'static str,
 }
 
@@ -196,7 +196,7 @@ fn known(of: PatternShare) -> KnownView {
     }
 }
 
-/// What a node of the tree is of.
+/// Node of the tree.
 struct TreeFrame {
     frame: u32,
     /// `None` for a thread.

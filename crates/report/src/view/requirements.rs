@@ -1,4 +1,4 @@
-//! What a run had to reach: a table, and a line in the chart of what it is about.
+//! Requirements of a run: a table, and lines in the charts of their figures.
 
 use archive::{RequirementOutcome, RunReader};
 use measure::{Metric, MetricKind};
@@ -11,15 +11,15 @@ use crate::text;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct RequirementRow {
-    /// What had to hold, as people write it: `end-to-end p99 < 20ms`.
+    /// The condition as people write it: `end-to-end p99 < 20ms`.
     pub that: String,
     /// Whether it held; `null` where that cannot be told.
     pub met: Option<bool>,
-    /// The same in a word: `met`, `missed` or `unknown`.
+    /// `met` in a word: `met`, `missed` or `unknown`.
     pub outcome: String,
-    /// What was observed, or why that cannot be told.
+    /// Observed value, or why it cannot be told.
     pub observed: String,
-    /// What that would have to be compared with.
+    /// Required value.
     pub limit: String,
     /// The line that it is in a chart; `null` where there is none of it.
     pub line: Option<RequirementLine>,
@@ -33,7 +33,7 @@ pub struct RequirementLine {
     pub chart: RequirementChart,
     /// Its height: nanoseconds, or something per second.
     pub value: f64,
-    /// What stands at its end.
+    /// Label at its end.
     pub label: String,
 }
 

@@ -98,8 +98,8 @@ impl SampleColumns {
         self.samples.len()
     }
 
-    /// What a reader should know of the times. Joined samples of a step leave more to chance than apart, where weights
-    /// are no numbers of samples.
+    /// Note on the times for a reader. Where weights are no numbers of samples, joined samples of a step make chance
+    /// larger than single ones.
     pub(super) fn note(&self, counts_samples: bool) -> Option<String> {
         let step = measure::Nanos(self.tick_ns);
         let joined = match counts_samples {

@@ -16,13 +16,13 @@ const CURVE: u32 = 120;
 pub struct ScaleView {
     /// The key that is varied.
     pub key: String,
-    /// What is varied, in a word: `producers`.
+    /// Name of the varied clients: `producers`.
     pub noun: String,
     /// Every run, in the order of time.
     pub runs: Vec<ScaleRunView>,
     /// The fitted law; `None` where there are too few numbers of clients.
     pub law: Option<ScaleLawView>,
-    /// What the law says, a sentence each.
+    /// Explanation by the law, a sentence each.
     pub explained: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct ScaleLawView {
     pub alone: ScaleEstimate,
     /// The share of the work that waits for what is shared.
     pub contention: ScaleEstimate,
-    /// What each pair of clients costs to agree.
+    /// Coordination cost of each pair of clients.
     pub coherence: ScaleEstimate,
     /// The number of clients with the highest throughput.
     pub peak: Option<f64>,

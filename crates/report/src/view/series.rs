@@ -38,7 +38,7 @@ pub struct SeriesColumns {
     pub client_mb: Vec<Option<f64>>,
     /// Share of the machine's time that its hypervisor took.
     pub steal: Vec<Option<f64>>,
-    /// What producers waited for.
+    /// Waits of producers.
     pub waits: WaitShares,
     /// Latencies of each metric.
     pub latency: BTreeMap<Metric, Percentiles>,
@@ -46,7 +46,7 @@ pub struct SeriesColumns {
     pub counts: BTreeMap<Metric, Vec<Option<f64>>>,
 }
 
-/// What producers waited for: shares of their time; `null` where there were none.
+/// Waits of producers, as shares of their time; `null` without producers.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct WaitShares {
@@ -182,14 +182,14 @@ fn latencies(points: &[SeriesPoint]) -> impl Iterator<Item = Metric> {
     Metric::MESSAGES.into_iter().chain(recorded)
 }
 
-/// What other scenarios counted.
+/// Metrics of other scenarios' counts.
 fn counters(points: &[SeriesPoint]) -> impl Iterator<Item = Metric> {
     let scenarios = points.iter().flat_map(SeriesPoint::scenarios);
     let counted = scenarios.flat_map(|(_, point)| point.counts.keys());
     counted.copied().collect::<BTreeSet<Metric>>().into_iter()
 }
 
-/// What one interval recorded; `None` where that is nothing.
+/// Latencies of one interval; `None` where it recorded none.
 fn summary(point: &SeriesPoint, metric: Metric) -> Option<&LatencySummary> {
     let scenarios = point.scenarios().map(|(_, point)| &point.latency);
     let mut all = std::iter::once(&point.latency).chain(scenarios);

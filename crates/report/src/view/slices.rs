@@ -49,7 +49,7 @@ pub struct SliceColumns {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SliceGrid {
-    /// What it is of.
+    /// Metric of the cells.
     pub metric: Metric,
     /// The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds.
     pub low: u32,

@@ -34,7 +34,7 @@ pub struct LookBand {
     pub start: f64,
     /// When it ended.
     pub end: f64,
-    /// What looked: `bellows erlang top`.
+    /// The command: `bellows erlang top`.
     pub label: String,
     /// All of it, in a sentence.
     pub text: String,

@@ -1,4 +1,4 @@
-//! What became of every message, in a line where all is well.
+//! Outcome of every message, in a line where all is well.
 
 use measure::ledger::LedgerSummary;
 

@@ -29,7 +29,7 @@ fn each_counter_and_each_whole_latency_is_in_the_line() {
     }
 }
 
-/// What churn costs is shown with its digits, however little it is.
+/// Small costs of churn keep their digits.
 #[test]
 fn cpu_for_each_operation_keeps_its_digits() {
     let scenario = archive::ScenarioSummary {
@@ -266,7 +266,7 @@ pub(super) fn registered(scenario: &'static str, name: &'static str, kind: Metri
     })))
 }
 
-/// What a person looks at is on the screen for every scenario, however many there are.
+/// Each scenario keeps its main figures on the screen, however many there are.
 #[test]
 fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     let mut measured = Interval::new();

@@ -52,7 +52,7 @@ fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
     }
 }
 
-/// What puts a figure in doubt is read before the figure; a note takes nothing from it.
+/// Doubts are read before the figures; a note casts none.
 #[test]
 fn what_puts_figures_in_doubt_stands_above_them() {
     let mut run = run_summary(3);

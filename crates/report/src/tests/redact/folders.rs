@@ -22,7 +22,7 @@ const SEEDS: u64 = 6;
 /// Code, which stays.
 const FUNCTION: &str = "rabbit_channel:handle_method/3";
 
-/// What a folder's runs are called by, and where things of theirs lie.
+/// Names of a folder's runs, and paths of their files.
 struct Telling {
     named: Named,
     definitions: String,

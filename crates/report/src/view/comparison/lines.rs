@@ -19,9 +19,9 @@ const STEP: f64 = 0.05;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ComparedPanel {
-    /// What it shows: `received rate`.
+    /// Title: `received rate`.
     pub title: String,
-    /// What it counts.
+    /// Unit of the values.
     pub unit: QuantityUnit,
     /// Start of each interval in seconds since the measured phase began.
     pub t: Vec<f64>,
@@ -29,7 +29,7 @@ pub struct ComparedPanel {
     pub dt: Vec<f64>,
     /// A line for each run of A, in the order of its runs; `null` where something could not be had.
     pub a: Vec<Vec<Option<f64>>>,
-    /// The same of B.
+    /// A line for each run of B.
     pub b: Vec<Vec<Option<f64>>>,
 }
 
@@ -37,7 +37,7 @@ pub struct ComparedPanel {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ComparedCurve {
-    /// What it is of.
+    /// Metric of the curves.
     pub metric: Metric,
     /// A curve for each run of A.
     pub a: Vec<Curve>,
@@ -45,13 +45,13 @@ pub struct ComparedCurve {
     pub b: Vec<Curve>,
 }
 
-/// What is drawn of all runs.
+/// Charts of all runs.
 pub(super) struct Drawn {
     pub(super) panels: Vec<ComparedPanel>,
     pub(super) curves: Vec<ComparedCurve>,
 }
 
-/// What is drawn of a run.
+/// Data of a run.
 struct Line {
     points: Vec<SeriesPoint>,
     recorded: Recorder,
@@ -141,7 +141,7 @@ impl Line {
 
 type Value = fn(&SeriesPoint) -> Option<f64>;
 
-/// What is drawn over time, where any run has it.
+/// Quantities over time, drawn where any run has them.
 const SERIES: [(&str, QuantityUnit, Value); 4] = [
     ("received rate", QuantityUnit::PerSecond, |p| {
         Some(per_second(p.counters.received, p.dt))

@@ -15,10 +15,10 @@ use crate::text::comparison as words;
 use crate::text::functions;
 use crate::text::matrix as matrix_words;
 
-/// What a page of a matrix is made from.
+/// Source of a matrix's page.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixSource<'a> {
-    /// What was decided.
+    /// The decisions.
     pub matrix: &'a ComparedMatrix,
     /// The folder with the folders of all cells.
     pub dir: &'a Path,
@@ -36,19 +36,19 @@ pub struct MatrixView {
     pub created: String,
     /// Version of the bellows that wrote the page.
     pub bellows: String,
-    /// What comes of all cells together.
+    /// Outcome of all cells together.
     pub outcome: ComparisonOutcome,
     /// Where it helps and where it hurts, in a sentence.
     pub headline: String,
-    /// What is compared with, in all cells.
+    /// Baseline of all cells.
     pub a: SideView,
-    /// What is compared, in all cells.
+    /// Candidate of all cells.
     pub b: SideView,
     /// Keys of the experiment in which the sides differ, in every cell.
     pub differences: Vec<ExperimentDifference>,
     /// The keys that are varied.
     pub keys: Vec<MatrixKey>,
-    /// What the keys are called beside each other.
+    /// Short names of the keys.
     pub key_names: Vec<String>,
     /// The cells, the last key's value changing first.
     pub cells: Vec<CellView>,
@@ -58,7 +58,7 @@ pub struct MatrixView {
     pub main_figures: usize,
     /// Why the sides should not be compared, where that was forced.
     pub forced: Vec<String>,
-    /// What was made anew, and what is missing.
+    /// Recomputed and missing parts.
     pub remarks: Vec<String>,
     /// Warnings of the runs, each once.
     pub warnings: Vec<SideWarning>,
@@ -74,13 +74,13 @@ pub struct MatrixView {
 pub struct CellView {
     /// A value of each key.
     pub values: Vec<String>,
-    /// What it is called among the others: `queue-type=classic, num-destinations=1`.
+    /// Label: `queue-type=classic, num-destinations=1`.
     pub label: String,
-    /// What comes of its figures; `None` where nothing is decided.
+    /// Outcome of its figures; `None` where nothing is decided.
     pub outcome: Option<ComparisonOutcome>,
-    /// The same in a few words.
+    /// The outcome in a few words.
     pub decided: String,
-    /// What changed in it, in a sentence.
+    /// Changes in it, in a sentence.
     pub headline: String,
     /// Which functions explain it, in a sentence.
     pub explanation: Option<String>,

@@ -23,20 +23,20 @@ pub use warnings::SideWarning;
 use crate::text::comparison as words;
 use crate::text::functions;
 
-/// What helps where nothing was decided.
+/// Remedy where nothing was decided.
 pub(crate) const NOT_YET: &str =
     "nothing is decided before two pairs are complete: `bellows ab … --resume` goes on with them";
 
-/// What a page of a comparison is made from.
+/// Source of a comparison's page.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparisonSource<'a> {
-    /// What was decided.
+    /// The decisions.
     pub comparison: &'a Comparison,
-    /// What the page is called: the experiment's name.
+    /// Title: the experiment's name.
     pub name: &'a str,
     /// The folders of the runs, by their names.
     pub runs: &'a HashMap<String, PathBuf>,
-    /// What is drawn of A and of B, where they are histogram logs in place of runs.
+    /// Histogram logs of A and of B, in place of runs.
     pub logs: Option<(&'a [LatencyLog], &'a [LatencyLog])>,
     /// How the runs were made, where they were made in turns.
     pub pairs: Option<&'a PairedRuns>,
@@ -54,15 +54,15 @@ pub struct ComparisonView {
     pub created: String,
     /// Version of the bellows that wrote the page.
     pub bellows: String,
-    /// What comes of all figures together.
+    /// Outcome of all figures together.
     pub outcome: ComparisonOutcome,
-    /// What changed, in a sentence.
+    /// Changes, in a sentence.
     pub headline: String,
     /// Which functions explain it, in a sentence.
     pub explanation: Option<String>,
-    /// What is compared with.
+    /// Baseline of the comparison.
     pub a: SideView,
-    /// What is compared.
+    /// Candidate of the comparison.
     pub b: SideView,
     /// Whether the runs stand in pairs, in their order.
     pub paired: bool,
@@ -70,7 +70,7 @@ pub struct ComparisonView {
     pub differences: Vec<ExperimentDifference>,
     /// Why the sides should not be compared, where that was forced.
     pub forced: Vec<String>,
-    /// What was made anew, and what is missing on this page.
+    /// Recomputed parts, and parts missing on this page.
     pub remarks: Vec<String>,
     /// Warnings of the runs, each once.
     pub warnings: Vec<SideWarning>,
@@ -78,21 +78,21 @@ pub struct ComparisonView {
     pub figures: Vec<FigureRow>,
     /// Which functions' costs changed.
     pub functions: Option<ComparedFunctions>,
-    /// What call paths cost, and which changes are proven.
+    /// Costs of call paths, and proven changes.
     pub stacks: Option<ComparedStacks>,
     /// How it is decided, a sentence each.
     pub notes: Vec<String>,
-    /// What the panels draw of every run over time.
+    /// Charts of every run over time.
     pub panels: Vec<ComparedPanel>,
     /// Percentile curves of both sides.
     pub curves: Vec<ComparedCurve>,
-    /// What the curves are of.
+    /// Metrics of the curves.
     pub metrics: Vec<&'static MetricInfo>,
     /// The machine of the first run.
     pub hardware: Hardware,
 }
 
-/// What comes of all figures together.
+/// Outcome of all figures together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -158,7 +158,7 @@ pub struct FigureRow {
     /// Its values.
     #[serde(flatten)]
     pub figure: ComparedFigure,
-    /// What is decided.
+    /// Decision in words.
     pub decided: String,
     /// Whether it changed for the worse.
     pub worse: bool,

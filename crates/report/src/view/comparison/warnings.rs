@@ -11,7 +11,7 @@ use crate::text::{SaidWithin, said_within};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SideWarning {
-    /// What it takes from the numbers.
+    /// Consequence for the numbers.
     pub tier: Tier,
     /// Its kind.
     pub code: WarningCode,
@@ -19,9 +19,9 @@ pub struct SideWarning {
     pub a: usize,
     /// Runs of B that have it.
     pub b: usize,
-    /// What it says of the first of them.
+    /// Sentence of the first of them.
     pub text: String,
-    /// What others said within it, for redaction.
+    /// Words of others within it, for redaction.
     #[serde(skip)]
     #[cfg_attr(test, ts(skip))]
     pub(crate) said: Option<SaidWithin>,
