@@ -69,11 +69,11 @@ pub struct ComparedFamily {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ComparedFunctions {
-    /// Of the whole broker.
+    /// Cost of the whole broker.
     pub broker: CostChange,
-    /// Of each function that is dear enough to be asked about: what is proven first, then by how much its own cost changed.
+    /// Costs of functions that are dear enough to test: proven changes first, then by the change of the own cost.
     pub functions: Vec<FunctionChange>,
-    /// By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's.
+    /// Sum of the changes of all other functions' own costs; with those of `functions` it makes the broker's change.
     pub others: f64,
     /// The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them.
     pub explained: Vec<ExplainedChange>,
@@ -108,9 +108,10 @@ pub struct ExplainedChange {
     pub function: String,
     /// The library, program, or `[jit]` and `[kernel]`, that it is of.
     pub module: String,
-    /// By how much it, and what it calls, cost more (less where negative), without what functions before it explain.
+    /// Change of its cost with all that it calls, less where negative, without the part that functions before it
+    /// explain.
     pub change: f64,
-    /// Whether that is the function's own cost alone: its stacks are mostly cut, so that what it calls is not known.
+    /// Whether `change` is of its own cost alone, as its stacks are mostly cut and its calls are not known.
     pub own: bool,
 }
 
@@ -122,9 +123,9 @@ pub struct FunctionChange {
     pub function: String,
     /// The library, program, or `[jit]` and `[kernel]`, that it is of.
     pub module: String,
-    /// With it at the leaf of the stack.
+    /// Cost with it at the leaf of the stack.
     pub own: CostChange,
-    /// With it anywhere on the stack.
+    /// Cost with it anywhere on the stack.
     pub total: CostChange,
     /// Share of its cost, on both sides together, whose stacks end before their thread's start (0 to 1).
     pub cut: f64,
@@ -165,9 +166,9 @@ pub struct RunBlocks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct WithinOneRun {
-    /// Of the only run of A; `None` where A has several, or the figure is no quantile.
+    /// Interval of the only run of A; `None` where A has several, or the figure is no quantile.
     pub a: Option<(f64, f64)>,
-    /// Of the only run of B.
+    /// Interval of the only run of B.
     pub b: Option<(f64, f64)>,
 }
 
@@ -210,7 +211,7 @@ pub struct ComparedFigure {
     pub without: (usize, usize),
     /// Geometric means of both, of the runs that have it.
     pub means: (f64, f64),
-    /// By how much of A's value B's is larger, as a share; negative where it is smaller.
+    /// Relative change from A to B; negative where B is smaller.
     pub change: f64,
     /// Interval of the change, as strict as the decision; where no test applies, the change twice.
     pub interval: (f64, f64),
@@ -228,10 +229,10 @@ pub struct ComparedFigure {
     /// Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
     /// counted.
     pub needed: Option<u32>,
-    /// Where a side has one run alone: no test applies, and this is how well the run knows the figure.
+    /// How well the only run of a side knows the figure, where no test applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_one_run: Option<WithinOneRun>,
-    /// Where it counts runs that do not count: no run that does has a value of its own.
+    /// Counted runs of a figure about excluded runs, such as [`RunsCounted::INVALID`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub of_runs: Option<RunsCounted>,
@@ -240,9 +241,9 @@ pub struct ComparedFigure {
 /// Runs of each side: those that a figure counts, and all that were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunsCounted {
-    /// Of A.
+    /// Runs of A.
     pub a: (usize, usize),
-    /// Of B.
+    /// Runs of B.
     pub b: (usize, usize),
 }
 
@@ -262,9 +263,9 @@ pub enum Decision {
     Changed,
     /// It changed by less than the margin.
     Negligible,
-    /// It is the same within the margin.
+    /// The same within the margin.
     Same,
-    /// That cannot be told.
+    /// Too little evidence.
     #[default]
     Undecided,
 }

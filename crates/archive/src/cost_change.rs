@@ -14,7 +14,7 @@ pub struct CostChange {
     pub interval: (f64, f64),
     /// Two-sided probability of a change at least as large where there is none, corrected for the other functions.
     pub p: f64,
-    /// Whether it is none of chance.
+    /// Whether the change is significant.
     pub proven: bool,
     /// The smallest change that so many runs show in four of five experiments; `None` where they are too few to show any.
     pub visible: Option<f64>,

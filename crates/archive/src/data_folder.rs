@@ -1,4 +1,4 @@
-//! Where bellows keeps what it keeps.
+//! Location of bellows' own files.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ pub fn data_folder() -> Option<PathBuf> {
     Some(data.join("bellows"))
 }
 
-/// Where runs are kept when nobody says otherwise: `BELLOWS_RUNS`, else `runs` in the
-/// [`data_folder`]; in the current directory where the environment names no home.
+/// Default folder of runs: `BELLOWS_RUNS`, else `runs` in the [`data_folder`]; in the current directory where the
+/// environment names no home.
 #[must_use]
 pub fn default_runs_dir() -> PathBuf {
     if let Some(dir) = std::env::var_os("BELLOWS_RUNS").filter(|dir| !dir.is_empty()) {

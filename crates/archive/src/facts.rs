@@ -91,7 +91,7 @@ pub struct Facts {
 /// How the run ended, and what its warnings name: what other parts of the summary hold already.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
-    /// This build of bellows has no optimisation.
+    /// Bellows was built without optimisation.
     pub debug_build: bool,
     /// An error ended the load before its time.
     pub broke_off: bool,
@@ -135,13 +135,13 @@ pub struct Ended {
     pub not_received: Option<(u64, Option<u64>)>,
     /// Length of the drain, seconds.
     pub drained_s: f64,
-    /// Of a load that ended by itself: seconds from the beginning of the measured phase until the last message had come, …
+    /// Seconds from the start of the measured phase until the last message came, of a load that ended by itself, …
     pub received_s: f64,
     /// … and until the last was confirmed; 0 where none was, and of other loads.
     pub completed_s: f64,
     /// Silences and stops, in the order of time.
     pub stalls: Vec<Stall>,
-    /// Who waited for a core, second by second, where the machine was full.
+    /// Threads' run-queue waits, second by second, where the machine was full.
     pub run_queue_waits: Vec<RunQueueWait>,
     /// The faults that the run itself made, in the order of time.
     pub faults: Vec<OwnFault>,
@@ -164,9 +164,9 @@ pub struct RunQueueWait {
     pub from_s: f64,
     /// When it ended.
     pub until_s: f64,
-    /// Of the broker's threads, seconds; `None` where that is not known.
+    /// Wait of the broker's threads, seconds; `None` where that is not known.
     pub broker_s: Option<f64>,
-    /// Of our own.
+    /// Wait of our own, seconds.
     pub own_s: Option<f64>,
 }
 
@@ -184,7 +184,7 @@ pub struct OwnFault {
 /// How much less there was of something than was due, of seconds that had too little of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lacking {
-    /// All that was due: without a schedule, at the rate of the seconds without a fault.
+    /// Items that were due: without a schedule, at the rate of the seconds without a fault.
     pub due: f64,
     /// The part that was lacking; all of it where no schedule says what was due.
     pub all: f64,
@@ -205,7 +205,7 @@ pub struct ChurnFacts {
     pub begun: u64,
     /// Cycles that failed.
     pub failed: u64,
-    /// Those of them that were given up, with the time they had waited.
+    /// Failed cycles that timed out, whose latency is the time they had waited.
     pub timed_out: u64,
     /// Cycles that ended within the measured phase, in order or not.
     pub ended: u64,
@@ -397,7 +397,7 @@ impl LoopUse {
 pub struct ProducerTime {
     /// A message was due and could go: the event loop had not come to it.
     pub ready: f64,
-    /// Nothing was due.
+    /// No message was due.
     pub schedule: f64,
     /// The in-flight budget was used up: answers were awaited.
     pub budget: f64,
@@ -429,9 +429,9 @@ impl ProducerTime {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LoopUse {
-    /// On a core.
+    /// Running on a core.
     pub cpu: f64,
-    /// With nothing to do, which includes the time that waking up took.
+    /// Idle, the time to wake up included.
     pub idle: f64,
     /// Ready to run and without a core; `None` where the kernel keeps no account of it.
     #[serde(rename = "starved")]

@@ -51,7 +51,7 @@ findings! {
     },
     /// Broker and generator share too few cores.
     TooFewCores {
-        /// Who used them.
+        /// Cores and their users.
         #[serde(flatten)]
         used: CoresUsed,
     },
@@ -59,7 +59,7 @@ findings! {
     DebugBuild {},
     /// A printed percentile has fewer than ten samples beyond it.
     TooFewSamples {
-        /// Those that it is true of.
+        /// The latencies, with their samples.
         latencies: Vec<FewSamples>,
     },
     /// The profiler lost samples.
@@ -94,7 +94,7 @@ findings! {
     },
     /// A trend inside the measured phase.
     NotSteadyState {
-        /// By which share of it the rate changed.
+        /// Relative change of the rate.
         change: f64,
         /// Length of the measured phase, whole seconds.
         seconds: u64,
@@ -161,11 +161,11 @@ findings! {
         kind: String,
         /// Counted items: `cycles`, `requests`.
         unit: String,
-        /// Those that failed.
+        /// Operations that failed.
         failed: u64,
-        /// Those of them that timed out.
+        /// Failed operations that timed out.
         timed_out: u64,
-        /// Those that began.
+        /// Operations that began.
         begun: u64,
         /// Why the first one failed; empty where only the events tell.
         first_failure: String,
@@ -215,7 +215,7 @@ findings! {
     },
     /// The broker, the generator or the machine stood still for a while.
     Stalled {
-        /// Who it was.
+        /// The side that stood still.
         who: Stalled,
         /// The longest time, and the sums of all.
         #[serde(flatten)]
@@ -325,13 +325,13 @@ pub struct CoresUsed {
 pub struct MissedFaults {
     /// Faults of the experiment.
     pub planned: u64,
-    /// Those that failed.
+    /// Faults that failed.
     pub failed: u64,
     /// Why the first of them failed; empty where none did.
     pub first_failure: String,
-    /// Those that had not begun when the run ended.
+    /// Faults that had not begun when the run ended.
     pub not_begun: u64,
-    /// Those that began late.
+    /// Faults that began late.
     pub late: u64,
     /// The longest delay, seconds.
     pub latest_s: f64,
@@ -405,7 +405,7 @@ pub struct Stood {
     pub connections: u64,
     /// Messages or operations that all of them delayed.
     pub messages_delayed: u64,
-    /// Those of that which failed.
+    /// Delayed operations that failed.
     pub failed: u64,
 }
 
@@ -418,7 +418,7 @@ pub enum StallWait {
     None,
     /// The machine was full, and nobody knows.
     Unknown,
-    /// It waited while other processes ran.
+    /// Its threads waited while other processes ran.
     ForCores {
         /// How long its threads waited, seconds.
         seconds: f64,

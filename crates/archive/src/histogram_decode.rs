@@ -26,7 +26,7 @@ const PLAIN: u32 = 0x1c84_9313;
 const OF_DOUBLES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
 const HEADER: usize = 40;
 const HEADER_V0: usize = 32;
-/// Where the header of V2 has these.
+/// Place in V2's header of the index offset, and of the ratio of floating-point values to integers.
 const OFFSET: std::ops::Range<usize> = 8..12;
 const RATIO: std::ops::Range<usize> = 32..40;
 /// The product's own shape has 33,792 counters, Java's widest with three digits 55,296.

@@ -177,7 +177,7 @@ pub struct HistogramRecord {
 }
 
 impl HistogramRecord {
-    /// As [`measure::Recorder::add_due`] takes it.
+    /// The record for [`measure::Recorder::add_due`].
     #[must_use]
     pub const fn as_due(&self) -> DueHistogram<'_> {
         DueHistogram {

@@ -21,14 +21,14 @@ pub struct History {
     pub least_runs: usize,
     /// Fewer runs can show no change that went back.
     pub least_runs_for_return: usize,
-    /// Of how many runs, at least and at most, a change that went back is, where so many runs as count can show it; `None`
-    /// where they can show none.
+    /// Fewest and most runs of a change that went back, for these many runs to show it; `None` where they can show
+    /// none.
     pub runs_until_return: Option<(usize, usize)>,
     /// Whether the runs that count are those of a debug build of bellows, which makes each of them invalid by itself.
     pub debug_build: bool,
     /// The runs that count, the oldest first.
     pub runs: Vec<HistoryRun>,
-    /// Those that do not, and why.
+    /// The other runs, and why they do not count.
     pub left_out: Vec<LeftOut>,
     /// Every figure, as far as there are not too many.
     pub figures: Vec<HistoryFigure>,
@@ -71,11 +71,12 @@ pub struct HistoryFigure {
     pub values: Vec<Option<f64>>,
     /// Between changes the figure has a level; one more than changes.
     pub levels: Vec<HistoryLevel>,
-    /// Where it changed, the earliest first.
+    /// Changes, the earliest first.
     pub changes: Vec<HistoryChange>,
-    /// Of a figure without a change, the runs that lie far from the others, by their numbers from 0 on.
+    /// Outliers of a figure without a change, by their numbers from 0 on.
     pub apart: Vec<usize>,
-    /// Where these are neighbours and as many as a level has: the fewest runs in which a change that went back after as many shows.
+    /// Fewest runs of a history in which such outliers show as a change that went back, if they are neighbours and as
+    /// many as a level has.
     pub runs_for_apart: Option<usize>,
 }
 
@@ -101,6 +102,6 @@ pub struct HistoryChange {
     pub change: f64,
     /// The chance of such a change where nothing changed.
     pub p: f64,
-    /// Whether it is one for the worse.
+    /// Whether it is a change for the worse.
     pub worse: bool,
 }

@@ -72,7 +72,7 @@ pub enum LogUnit {
 }
 
 impl LogUnit {
-    /// All of them, with what a comment calls them.
+    /// Every unit with its name in comments.
     const ALL: [(Self, &str); 3] = [
         (Self::Nanoseconds, "nanoseconds"),
         (Self::Microseconds, "microseconds"),
@@ -112,11 +112,11 @@ impl LogUnit {
 pub enum UnitSource {
     /// A comment of the log names it.
     Stated,
-    /// Whoever compares named it.
+    /// Named by the user.
     Given,
-    /// It has Artemis perf's tags, and that records microseconds.
+    /// Microseconds, by the tags of Artemis perf.
     Artemis,
-    /// Nothing says so: it is what `HistogramLogProcessor` takes values for.
+    /// The default of `HistogramLogProcessor`.
     Assumed,
 }
 
@@ -224,14 +224,14 @@ struct LogReading {
     span: Option<(f64, f64)>,
     part: LogPart,
     tags: Vec<ReadTag>,
-    /// All tags are Artemis perf's, so far.
+    /// All tags so far are Artemis perf's.
     is_artemis: bool,
     has_times: bool,
     /// The second column is called an end.
     names_ends: bool,
     /// Whether it can only be one, or none, as the first lines tell together.
     told_ends: Option<bool>,
-    /// Whether it is one; where those do not tell, the first interval decides.
+    /// Whether the second column is an end; by the first interval if `told_ends` is `None`.
     has_ends: Option<bool>,
     stated: Option<LogUnit>,
     /// Lines that were passed over, and why the first were.
@@ -244,12 +244,12 @@ struct LogReading {
 /// Part of the run that the next intervals are of, by a comment.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum LogPart {
-    /// Nothing: whatever was not warm-up is of the measured time.
+    /// No comment yet: all but the warm-up is of the measured time.
     #[default]
     Unmarked,
-    /// They are of the measured time, also where they answer what was due in the warm-up.
+    /// The measured time, also of answers to operations of the warm-up.
     Measured,
-    /// They have values that came after the measured time, or never.
+    /// After the measured time: late values, and operations never answered.
     Late,
 }
 

@@ -114,9 +114,9 @@ pub mod file {
     pub const LABELS: &str = "labels.json";
     /// Runs of one experiment together: see [`crate::Repeats`].
     pub const REPEATS: &str = "repeats.json";
-    /// Which runs of two sides were made in turns: see [`crate::PairedRuns`].
+    /// Plan of runs of two sides in turns: see [`crate::PairedRuns`].
     pub const PAIRS: &str = "pairs.json";
-    /// Which cells several comparisons of runs in turns have: see [`crate::PairedMatrix`].
+    /// Cells of several comparisons of runs in turns: see [`crate::PairedMatrix`].
     pub const MATRIX: &str = "matrix.json";
     /// Comparison of two sides: see [`crate::Comparison`].
     pub const COMPARISON: &str = "comparison.json";

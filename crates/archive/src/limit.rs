@@ -74,9 +74,9 @@ pub struct LimitPlan {
 pub enum LimitOutcome {
     /// The rate was kept up, and all that was asked for was met.
     Held,
-    /// It was not.
+    /// The rate was not kept up, or an objective was missed.
     Missed,
-    /// It was not, for a reason that lies with the generator or the machine.
+    /// The rate was missed because of the generator or the machine.
     #[default]
     Unclear,
 }
@@ -101,7 +101,7 @@ pub struct LimitTrial {
     pub received: f64,
     /// Name of the latency: `end-to-end`, `confirm`; empty where none was measured.
     pub latency_name: String,
-    /// That latency, of the measured phase; `None` where none was measured.
+    /// The latency, of the measured phase; `None` where none was measured.
     pub latency: Option<LatencySummary>,
     /// CPU of the broker in cores, where it is known.
     pub broker_cores: Option<f64>,
@@ -124,7 +124,7 @@ pub struct FoundLimit {
     pub high: Option<f64>,
     /// The lowest rate above `low` whose trials were all unclear.
     pub unclear: Option<f64>,
-    /// Nothing is left to be tried: an end that is open stays so, and `low` is confirmed.
+    /// No trial is left: an open end stays so, and `low` is confirmed.
     #[serde(default)]
     pub ended: bool,
     /// Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only.
@@ -164,8 +164,8 @@ impl LimitTrials {
         at.find_map(LimitTrial::untold).filter(|_| !has_held)
     }
 
-    /// Whether what was asked has its answer: both ends were found and confirmed; with numbers of clients, the throughputs follow a law of the
-    /// broker.
+    /// Whether the question is answered: both ends were found and confirmed; with numbers of clients, throughputs
+    /// follow a law of the broker.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         match &self.scale {

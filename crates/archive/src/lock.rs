@@ -1,4 +1,4 @@
-//! Who writes to a run folder says so to other processes.
+//! Lock that tells other processes who writes to a run folder.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;

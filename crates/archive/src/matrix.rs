@@ -18,7 +18,7 @@ const MOST_KEYS: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct MatrixKey {
-    /// As `--over` names it: `load.0.queue-type`.
+    /// Key as `--over` names it: `load.0.queue-type`.
     pub key: String,
     /// Its values, in the order in which they were given.
     pub values: Vec<String>,
@@ -33,7 +33,7 @@ pub struct MatrixCell {
     pub values: Vec<String>,
 }
 
-/// Which comparisons are made.
+/// Plan of the comparisons of a matrix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairedMatrix {
     /// Always [`PairedMatrix::SCHEMA`].

@@ -71,7 +71,7 @@ impl fmt::Display for SeriesUnit {
 /// Identity of a series: source, name and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SeriesName {
-    /// Who told it: `machine`, `broker`, or the name of a scrape.
+    /// Source of the values: `machine`, `broker`, or the name of a scrape.
     pub source: String,
     /// Quantity: `memory`, `rabbitmq_queue_messages`. Series of one source and name are drawn together.
     pub name: String,
@@ -125,7 +125,7 @@ enum SeriesLine {
     },
 }
 
-/// Which series were defined so far, and the number of each.
+/// Series defined so far, with their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesNames {
     numbers: HashMap<SeriesName, u32>,

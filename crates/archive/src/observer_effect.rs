@@ -32,7 +32,7 @@ pub struct ObserverEffect {
     /// The 99th percentile of a latency, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<EffectFigure>,
-    /// Which latency that is: `end-to-end`.
+    /// Name of that latency: `end-to-end`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub latency: String,
     /// The blocks in the order of time.

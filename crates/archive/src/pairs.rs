@@ -26,7 +26,7 @@ pub enum ComparedSideName {
 }
 
 impl ComparedSideName {
-    /// As a tag of a run has it.
+    /// Tag of a run: `a` or `b`.
     #[must_use]
     pub const fn tag(self) -> &'static str {
         match self {

@@ -120,7 +120,7 @@ const HARM: [&str; 6] = [
     "refused",
 ];
 
-/// Those of them that a run has.
+/// Figures of [`HARM`] that a run has.
 fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
     let all = (0..).zip(&FIGURES);
     let harm = all.filter(|(_, figure)| HARM.contains(&figure.name));
@@ -388,9 +388,9 @@ impl Quantity {
         (!found.supports(99.0)).then_some(Self(Which::Latency(metric, Statistic::Max)))
     }
 
-    /// Whether it is compared in place of `other`, where some runs have the one and some the other. It is the longest of what `other`
-    /// is the 99th percentile of: a run that has too few for a percentile has a longest. Or it is the broker's CPU per message of what
-    /// `other` is that per time of: a run in which no message came through has the latter alone.
+    /// Whether it is compared in place of `other` where each run has one of them: a latency's maximum for its 99th
+    /// percentile, which few samples do not give; the broker's CPU per message for its cores, which a run without
+    /// messages has alone.
     #[must_use]
     pub fn stands_for(&self, other: &Self) -> bool {
         if other.name() == Self::CORES {
@@ -404,7 +404,7 @@ impl Quantity {
         }
     }
 
-    /// Whether it is a rate of what the load does.
+    /// Whether it is a rate.
     #[must_use]
     pub fn is_rate(&self) -> bool {
         self.unit() == QuantityUnit::PerSecond

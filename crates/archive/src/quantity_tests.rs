@@ -1,4 +1,4 @@
-//! Which figures of a run are shown, and which are decided.
+//! Figures of a run that are shown, and those that are decided.
 
 use measure::Metric;
 use measure::ledger::LedgerSummary;

@@ -36,7 +36,7 @@ impl RunState {
     }
 }
 
-/// To what it belongs that a run failed.
+/// Side to blame for a run's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailedBy {
@@ -97,7 +97,7 @@ pub struct RunRecord {
     pub warnings: Vec<Warning>,
     /// Present once the run has ended.
     pub summary: Option<RunSummary>,
-    /// Which part of a continuous recording it is; `None` where it is none.
+    /// Its part of a continuous recording; `None` where it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
 }
@@ -126,7 +126,7 @@ impl RunRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Versions {
-    /// This program.
+    /// Version of bellows.
     pub bellows: String,
     /// The broker, as it calls itself: `RabbitMQ 3.10.8`.
     pub broker: Option<String>,
@@ -160,7 +160,7 @@ pub struct Hardware {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PhaseSpan {
-    /// Which phase.
+    /// Phase of the span.
     pub phase: Phase,
     /// First moment, in seconds since the origin.
     pub start: f64,

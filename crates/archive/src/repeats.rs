@@ -40,7 +40,7 @@ pub struct RepeatedRun {
     pub state: RunState,
     /// A warning says that one of its numbers must not be used.
     pub invalid: bool,
-    /// It has warnings of tier caution: they say which of its numbers are off, and which way.
+    /// Has warnings of tier caution: they say which of its numbers are off, and which way.
     pub cautious: bool,
     /// Names of figures in which it lies far from the other runs.
     pub apart: Vec<String>,
@@ -165,7 +165,7 @@ mod tests {
         assert!(Repeats::read(dir.path()).is_err());
     }
 
-    /// Whoever draws a report draws all of it.
+    /// Reports draw all of a file, so that an oversized one is refused.
     #[test]
     fn more_than_repeated_runs_can_hold_is_not_believed() {
         let dir = tempfile::tempdir().unwrap();

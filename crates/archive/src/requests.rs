@@ -16,15 +16,15 @@ pub(crate) struct Requested<'a> {
     pub(crate) name: String,
     /// Name of its latency.
     pub(crate) metric: String,
-    /// That time.
+    /// The latency.
     pub(crate) response: Option<&'a LatencySummary>,
     /// Requests that failed, or had no answer at the end.
     pub(crate) failed: u64,
-    /// They were for a page of metrics.
+    /// Requests for a page of metrics.
     pub(crate) is_page: bool,
 }
 
-/// All of a run: first probes, then pages.
+/// All requests of a run: first probes, then pages.
 pub(crate) fn requested(summary: &RunSummary) -> Vec<Requested<'_>> {
     let probes = summary.scenarios().filter(|(_, of)| of.unit == REQUESTS);
     let probes = probes.map(|(scenario, of)| {

@@ -69,7 +69,7 @@ pub struct ScaleLaw {
 }
 
 impl ScaleLaw {
-    /// Whether it is the broker's, and the throughputs follow it.
+    /// Whether the law is the broker's, and the throughputs follow it.
     #[must_use]
     pub const fn is_followed(&self) -> bool {
         !matches!(

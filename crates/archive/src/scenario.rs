@@ -26,7 +26,7 @@ pub struct ScenarioPoint {
 }
 
 impl ScenarioPoint {
-    /// Those of an interval, by the scenarios' names.
+    /// Points of an interval, by the scenarios' names.
     #[must_use]
     pub fn all_of(interval: &Interval) -> BTreeMap<&'static str, Self> {
         let mut all: BTreeMap<_, Self> = BTreeMap::new();

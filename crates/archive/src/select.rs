@@ -125,7 +125,7 @@ pub enum RunOrder {
     /// Newest first.
     #[default]
     Time,
-    /// By name, of one name newest first.
+    /// By name; newest first within a name.
     Name,
     /// Highest rate first.
     Rate,
@@ -181,7 +181,7 @@ fn by_name(a: &RunEntry, b: &RunEntry) -> Ordering {
 /// Runs that pruning keeps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retention {
-    /// As many of the newest runs stay.
+    /// Number of newest runs to keep.
     pub keep: usize,
     /// Runs that are not older stay; `None` is no matter of age.
     pub older_than: Option<Duration>,

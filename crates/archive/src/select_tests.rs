@@ -1,4 +1,4 @@
-//! Which runs are found, in which order they come, and which may go.
+//! Filters, order and pruning of runs.
 
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 measure::named! {
-    /// Who stood still.
+    /// The side that stood still.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
     #[serde(rename_all = "snake_case")]
@@ -25,7 +25,7 @@ pub struct Stall {
     pub at_s: f64,
     /// How long it took, seconds.
     pub for_s: f64,
-    /// Who stood still.
+    /// The side that stood still.
     pub who: Stalled,
     /// All connections were down, for the whole of it or from some moment on.
     pub away: bool,

@@ -98,7 +98,7 @@ impl RunSummary {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.run/1";
 
-    /// Who was loaded: probes alone load any server.
+    /// Kind of the loaded system: `server` for probes alone, else `broker`.
     #[must_use]
     pub fn loaded(&self) -> &'static str {
         let has_other = self.has_messages() || !self.programs.is_empty();
@@ -135,7 +135,7 @@ impl RunSummary {
             .chain(further.map(|(name, it)| (name.as_str(), it)))
     }
 
-    /// Those of them that load somebody; a trace only watches.
+    /// Scenarios that load the system; a trace only watches.
     pub fn loads(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
         self.scenarios().filter(|(_, of)| of.unit != CALLS)
     }
@@ -171,7 +171,7 @@ pub struct ProgramSummary {
 pub struct ScrapedPage {
     /// Name of the page.
     pub name: String,
-    /// Where it is, without secrets.
+    /// Address, without secrets.
     pub url: String,
     /// Requests that brought a page.
     pub completed: u64,
@@ -185,16 +185,16 @@ pub struct ScrapedPage {
     pub response: LatencySummary,
     /// Bytes that arrived for all requests, compressed where the server compresses.
     pub received_bytes: u64,
-    /// Those of a page, the median.
+    /// Bytes that arrived for a page, the median.
     pub arrived_bytes: u64,
     /// Bytes of a page, not compressed: the median of those that were due in the measured phase.
     pub page_bytes: u64,
-    /// Those of the largest.
+    /// Bytes of the largest page.
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub page_bytes_max: u64,
     /// Series of a page: the median.
     pub series: u64,
-    /// Those of the page with the most.
+    /// Series of the page with the most.
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub series_max: u64,
     /// The broker of the run serves it, and no other page that is scraped.
@@ -213,7 +213,7 @@ pub struct ScrapedPage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PageCpu {
-    /// Of a page, as estimated.
+    /// Estimated seconds per page.
     pub seconds: f64,
     /// The interval that holds it with a confidence of 95 %.
     pub interval: (f64, f64),
@@ -339,11 +339,11 @@ pub struct Throughput {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Lasted {
-    /// To the last that was sent.
+    /// Until the last was sent.
     pub sent_s: f64,
-    /// To the last that was acknowledged.
+    /// Until the last was acknowledged.
     pub completed_s: f64,
-    /// To the last that was received.
+    /// Until the last was received.
     pub received_s: f64,
 }
 

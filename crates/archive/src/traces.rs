@@ -84,14 +84,14 @@ pub struct LookSpan {
     pub start: f64,
     /// When it ended, or the run did.
     pub end: f64,
-    /// It ended without a word: somebody killed it, and its end is when that was noticed.
+    /// The command was killed; its end is when that was noticed.
     pub killed: bool,
 }
 
 /// The slowest calls of each trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlowestCalls {
-    /// By trace, the slowest first.
+    /// Calls by trace, the slowest first.
     pub calls: BTreeMap<String, Vec<TracedCall>>,
 }
 

@@ -29,7 +29,7 @@ measure::named! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Verdict {
-    /// Who or what.
+    /// Limiting side, or the schedule.
     pub limited_by: LimitedBy,
     /// Why; `None` where nothing was concluded.
     pub cause: Option<Cause>,
@@ -46,9 +46,9 @@ pub struct Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Reason {
-    /// For machines: `in_flight_full`, `loop_busy`, `broker_cpu`, …
+    /// Code for machines: `in_flight_full`, `loop_busy`, `broker_cpu`, …
     pub code: String,
-    /// For people.
+    /// Sentence for people.
     pub text: String,
     /// The verdict rests on it; others are circumstances.
     pub decided: bool,
@@ -85,7 +85,7 @@ pub enum Cause {
     ServiceTime,
     /// A fault that the run itself made.
     OwnFault {
-        /// It is deliveries that were lacking, and not messages that were to be sent.
+        /// Deliveries were lacking, not messages to send.
         deliveries: bool,
     },
     /// Other processes took the cores of broker and generator.
@@ -135,7 +135,7 @@ pub enum Cause {
         /// Reason for the wait.
         wait: Awaited,
     },
-    /// As many messages were in flight as may be, and the broker took its usual time.
+    /// The in-flight limit was reached, and the broker took its usual time.
     InFlightLimit,
     /// Answers were waited for, and the broker's process is not known.
     BrokerUnknown,
@@ -196,11 +196,11 @@ pub enum Awaited {
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Busy {
-    /// It fills the machine.
+    /// The broker fills the machine.
     Machine,
     /// One of its threads has no CPU left.
     Thread,
-    /// It uses all cores.
+    /// The broker uses all cores.
     Cores,
 }
 

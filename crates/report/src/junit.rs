@@ -20,16 +20,16 @@ pub(crate) struct Case {
 pub(crate) enum CaseOutcome {
     /// The tested condition holds.
     Passed,
-    /// It does not hold.
+    /// The tested condition does not hold.
     Failed,
-    /// That cannot be told, and should have been.
+    /// The outcome is unknown, though it should be known.
     Broken,
-    /// That cannot be told from what was measured.
+    /// The measurement cannot tell.
     Skipped,
 }
 
 impl CaseOutcome {
-    /// As a requirement has it; `None` where that cannot be told.
+    /// Outcome of a requirement; `None` where that cannot be told.
     const fn of(passed: Option<bool>) -> Self {
         match passed {
             Some(true) => Self::Passed,

@@ -16,12 +16,12 @@ const TIME_WIDTH: usize = 10;
 const RATE_WIDTH: usize = 13;
 const LATENCY_WIDTH: usize = 27;
 
-/// Which columns a test has.
+/// Columns of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// It has producers.
+    /// The test has producers.
     pub published: bool,
-    /// It has consumers.
+    /// The test has consumers.
     pub received: bool,
     /// Messages are mandatory.
     pub returned: bool,

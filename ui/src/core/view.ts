@@ -58,7 +58,7 @@ export type Cause = { "code": "broke_off" } | { "code": "all_failed" } | { "code
 late: Lateness | null, } | { "code": "consumers_slow" } | { "code": "consumers_behind",
 /** Why they did. */
 why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code": "own_fault",
-/** It is deliveries that were lacking, and not messages that were to be sent. */
+/** Deliveries were lacking, not messages to send. */
 deliveries: boolean, } | { "code": "others_fill_machine" } | { "code": "stalled_for_cores" } | { "code": "generator_lacks_cores",
 /** Cores that other processes took, where that is much. */
 others: number | null, } | { "code": "both_fill_machine" } | { "code": "machine_full" } | { "code": "both_busy" } | { "code": "generator_busy" } | { "code": "generator_late" } | { "code": "nothing_due" } | { "code": "unclear" } | { "code": "broker_busy",
@@ -93,7 +93,7 @@ outcome: ComparisonOutcome | null,
 decided: string,
 /** Changes in it, in a sentence. */
 headline: string,
-/** Which functions explain it, in a sentence. */
+/** Functions that explain it, in a sentence. */
 explanation: string | null,
 /** Its own page beside this one, as names of folders and file; empty where there is none. */
 page: Array<string>,
@@ -105,7 +105,7 @@ export type Class = "erlang_code" | "java_code" | "own_code" | "libraries" | "bu
 
 /** A class that samples fall into. */
 export type ClassView = {
-/** Which it is. */
+/** The class. */
 class: Class,
 /** Name of the class. */
 name: string,
@@ -143,11 +143,11 @@ visible: number | null, };
 
 /** Costs of the broker's functions per message on both sides, in nanoseconds of CPU time. */
 export type ComparedFunctions = {
-/** Of the whole broker. */
+/** Cost of the whole broker. */
 broker: CostChange,
-/** Of each function that is dear enough to be asked about: what is proven first, then by how much its own cost changed. */
+/** Costs of functions that are dear enough to test: proven changes first, then by the change of the own cost. */
 functions: Array<FunctionChange>,
-/** By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's. */
+/** Sum of the changes of all other functions' own costs; with those of `functions` it makes the broker's change. */
 others: number,
 /** The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them. */
 explained: Array<ExplainedChange>,
@@ -208,7 +208,7 @@ bellows: string,
 outcome: ComparisonOutcome,
 /** Changes, in a sentence. */
 headline: string,
-/** Which functions explain it, in a sentence. */
+/** Functions that explain it, in a sentence. */
 explanation: string | null,
 /** Baseline of the comparison. */
 a: SideView,
@@ -226,7 +226,7 @@ remarks: Array<string>,
 warnings: Array<SideWarning>,
 /** Every figure that is decided. */
 figures: Array<FigureRow>,
-/** Which functions' costs changed. */
+/** Functions whose costs changed. */
 functions: ComparedFunctions | null,
 /** Costs of call paths, and proven changes. */
 stacks: ComparedStacks | null,
@@ -265,7 +265,7 @@ b: number,
 interval: [number, number],
 /** Two-sided probability of a change at least as large where there is none, corrected for the other functions. */
 p: number,
-/** Whether it is none of chance. */
+/** Whether the change is significant. */
 proven: boolean,
 /** The smallest change that so many runs show in four of five experiments; `None` where they are too few to show any. */
 visible: number | null, };
@@ -390,9 +390,10 @@ export type ExplainedChange = {
 function: string,
 /** The library, program, or `[jit]` and `[kernel]`, that it is of. */
 module: string,
-/** By how much it, and what it calls, cost more (less where negative), without what functions before it explain. */
+/** Change of its cost with all that it calls, less where negative, without the part that functions before it
+ * explain. */
 change: number,
-/** Whether that is the function's own cost alone: its stacks are mostly cut, so that what it calls is not known. */
+/** Whether `change` is of its own cost alone, as its stacks are mostly cut and its calls are not known. */
 own: boolean, };
 
 /** Operations that failed for one reason. */
@@ -424,7 +425,7 @@ b: Array<number>,
 without: [number, number],
 /** Geometric means of both, of the runs that have it. */
 means: [number, number],
-/** By how much of A's value B's is larger, as a share; negative where it is smaller. */
+/** Relative change from A to B; negative where B is smaller. */
 change: number,
 /** Interval of the change, as strict as the decision; where no test applies, the change twice. */
 interval: [number, number],
@@ -442,7 +443,7 @@ decision: Decision,
 /** Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
  * counted. */
 needed: number | null,
-/** Where a side has one run alone: no test applies, and this is how well the run knows the figure. */
+/** How well the only run of a side knows the figure, where no test applies. */
 within_one_run?: WithinOneRun | null, };
 
 /** The figures of the measured phase; `null` where something could not be had. */
@@ -492,7 +493,7 @@ low: number | null,
 high: number | null,
 /** The lowest rate above `low` whose trials were all unclear. */
 unclear: number | null,
-/** Nothing is left to be tried: an end that is open stays so, and `low` is confirmed. */
+/** No trial is left: an open end stays so, and `low` is confirmed. */
 ended: boolean,
 /** Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only. */
 confirmed: boolean, };
@@ -503,9 +504,9 @@ export type FunctionChange = {
 function: string,
 /** The library, program, or `[jit]` and `[kernel]`, that it is of. */
 module: string,
-/** With it at the leaf of the stack. */
+/** Cost with it at the leaf of the stack. */
 own: CostChange,
-/** With it anywhere on the stack. */
+/** Cost with it anywhere on the stack. */
 total: CostChange,
 /** Share of its cost, on both sides together, whose stacks end before their thread's start (0 to 1). */
 cut: number, };
@@ -529,7 +530,7 @@ virtualised: boolean,
 /** Kernel settings that bear on the result, such as `kernel.perf_event_paranoid`. */
 settings: Array<[string, string]>, };
 
-/** Where latency begins to rise faster than the rate. */
+/** The knee, at which latency begins to rise faster than the rate. */
 export type KneeView = {
 /** Messages per second. */
 rate: number,
@@ -546,16 +547,16 @@ source: string, };
 /** Seconds from the beginning of the measured phase to the last message that was sent, acknowledged and received; 0
  * where none was. */
 export type Lasted = {
-/** To the last that was sent. */
+/** Until the last was sent. */
 sent_s: number,
-/** To the last that was acknowledged. */
+/** Until the last was acknowledged. */
 completed_s: number,
-/** To the last that was received. */
+/** Until the last was received. */
 received_s: number, };
 
 /** A latency that must not be exceeded. */
 export type LatencyBound = {
-/** As people write it: `end-to-end p99 < 10ms`. */
+/** The objective as people write it: `end-to-end p99 < 10ms`. */
 that: string,
 /** The latency that must not be exceeded, in nanoseconds. */
 ns: number, };
@@ -671,9 +672,9 @@ trials: Array<TrialView>,
 suggested: Array<SuggestedRate>,
 /** How it was searched, and what limits what it says. */
 notes: Array<string>,
-/** Where latency begins to rise faster than the rate. */
+/** The knee, at which latency begins to rise faster than the rate. */
 knee: KneeView | null,
-/** Where that is, or why it is not known; empty where no latency was measured. */
+/** The knee, or why it is not known; empty where no latency was measured. */
 knee_text: string,
 /** Throughput against the number of clients, where that is what was varied. */
 scale: ScaleView | null, };
@@ -702,21 +703,21 @@ start: number,
 end: number,
 /** The command: `bellows erlang top`. */
 label: string,
-/** All of it, in a sentence. */
+/** The inspection in a sentence. */
 text: string, };
 
 /** Use of an event loop's time, in shares. */
 export type LoopUse = {
-/** On a core. */
+/** Running on a core. */
 cpu: number,
-/** With nothing to do, which includes the time that waking up took. */
+/** Idle, the time to wake up included. */
 idle: number,
 /** Ready to run and without a core; `None` where the kernel keeps no account of it. */
 starved: number | null, };
 
 /** A key that is varied, and its values. */
 export type MatrixKey = {
-/** As `--over` names it: `load.0.queue-type`. */
+/** Key as `--over` names it: `load.0.queue-type`. */
 key: string,
 /** Its values, in the order in which they were given. */
 values: Array<string>, };
@@ -731,7 +732,7 @@ created: string,
 bellows: string,
 /** Outcome of all cells together. */
 outcome: ComparisonOutcome,
-/** Where it helps and where it hurts, in a sentence. */
+/** Cells where it helps and where it hurts, in a sentence. */
 headline: string,
 /** Baseline of all cells. */
 a: SideView,
@@ -747,7 +748,7 @@ key_names: Array<string>,
 cells: Array<CellView>,
 /** The names of all figures that cells have. */
 figures: Array<string>,
-/** As many of them, which come first, are what a reader asks about in the first place. */
+/** Number of leading `figures` that answer a reader's first questions. */
 main_figures: number,
 /** Why the sides should not be compared, where that was forced. */
 forced: Array<string>,
@@ -793,13 +794,13 @@ values: Array<number | null>, };
 
 /** Series of one source and name, drawn together. */
 export type NamedPanel = {
-/** Who told it: the machine, the broker, or a scrape. */
+/** Source of the values: the machine, the broker, or a scrape. */
 source: string,
 /** Quantity that is drawn. */
 name: string,
 /** Unit of its values. */
 unit: 'count' | 'per-second' | 'bytes' | 'bytes-per-second' | 'cores' | 'share' | 'seconds',
-/** Whether it is shown before anybody asks for it. */
+/** Whether it is shown without being asked for. */
 shown: boolean,
 /** Start of each interval in seconds since the origin. */
 t: Array<number>,
@@ -823,7 +824,7 @@ rss_mb: number, };
 
 /** CPU time that a page costs the broker, beyond what it uses for the load meanwhile. */
 export type PageCpu = {
-/** Of a page, as estimated. */
+/** Estimated seconds per page. */
 seconds: number,
 /** The interval that holds it with a confidence of 95 %. */
 interval: [number, number], };
@@ -861,7 +862,7 @@ export type Phase = "warmup" | "measure" | "drain";
 
 /** One phase in seconds since the origin. */
 export type PhaseSpan = {
-/** Which phase. */
+/** Phase of the span. */
 phase: Phase,
 /** First moment, in seconds since the origin. */
 start: number,
@@ -904,7 +905,7 @@ processes: number, };
 export type ProducerTime = {
 /** A message was due and could go: the event loop had not come to it. */
 ready: number,
-/** Nothing was due. */
+/** No message was due. */
 schedule: number,
 /** The in-flight budget was used up: answers were awaited. */
 budget: number,
@@ -927,7 +928,7 @@ kernel_event: string,
 event_kind: EventKind,
 /** Unit of a sample's weight. */
 unit: string,
-/** Whether that is, or may be, samples that were added up before: each of them counts where chance is told. */
+/** Whether weights are, or may be, sums of samples, each of which counts in tests against chance. */
 counts_samples: boolean,
 /** Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none. */
 period_ns: number,
@@ -1015,9 +1016,9 @@ arguments: Array<string>, };
 
 /** One fact, in words. */
 export type Reason = {
-/** For machines: `in_flight_full`, `loop_busy`, `broker_cpu`, … */
+/** Code for machines: `in_flight_full`, `loop_busy`, `broker_cpu`, … */
 code: string,
-/** For people. */
+/** Sentence for people. */
 text: string,
 /** The verdict rests on it; others are circumstances. */
 decided: boolean, };
@@ -1056,7 +1057,7 @@ id: string,
 state: RunState,
 /** A warning says that one of its numbers must not be used. */
 invalid: boolean,
-/** It has warnings of tier caution: they say which of its numbers are off, and which way. */
+/** Has warnings of tier caution: they say which of its numbers are off, and which way. */
 cautious: boolean,
 /** Names of figures in which it lies far from the other runs. */
 apart: Array<string>, };
@@ -1307,7 +1308,7 @@ steps: Summaries, } & ({ [key in string]: number });
 export type ScrapedPage = {
 /** Name of the page. */
 name: string,
-/** Where it is, without secrets. */
+/** Address, without secrets. */
 url: string,
 /** Requests that brought a page. */
 completed: number,
@@ -1321,7 +1322,7 @@ not_sent: number,
 response: LatencySummary,
 /** Bytes that arrived for all requests, compressed where the server compresses. */
 received_bytes: number,
-/** Those of a page, the median. */
+/** Bytes that arrived for a page, the median. */
 arrived_bytes: number,
 /** Bytes of a page, not compressed: the median of those that were due in the measured phase. */
 page_bytes: number,
@@ -1451,14 +1452,14 @@ export type StallBand = {
 start: number,
 /** When it ended. */
 end: number,
-/** Who stood still. */
+/** The side that stood still. */
 who: Stalled,
 /** All connections were down. */
 away: boolean,
-/** All of it, in a sentence. */
+/** The stall in a sentence. */
 text: string, };
 
-/** Who stood still. */
+/** The side that stood still. */
 export type Stalled = "broker" | "generator" | "machine";
 
 /** A rate that people want next, and how it is run. */
@@ -1547,7 +1548,7 @@ why: Array<string>,
 sent: number,
 /** See `sent`. */
 received: number,
-/** That of the measured phase; `None` where none was measured. */
+/** Latency of the measured phase; `None` where none was measured. */
 latency: LatencySummary | null,
 /** CPU of the broker in cores. */
 broker_cores: number | null,
@@ -1556,7 +1557,7 @@ report: Array<string>, };
 
 /** The conclusion. */
 export type Verdict = {
-/** Who or what. */
+/** Limiting side, or the schedule. */
 limited_by: LimitedBy,
 /** Why; `None` where nothing was concluded. */
 cause: Cause | null,
@@ -1569,7 +1570,7 @@ evidence: Evidence, };
 
 /** Versions of all that took part. */
 export type Versions = {
-/** This program. */
+/** Version of bellows. */
 bellows: string,
 /** The broker, as it calls itself: `RabbitMQ 3.10.8`. */
 broker: string | null,
@@ -1581,19 +1582,19 @@ export type ViewState = "complete" | "interrupted" | "failed" | "cut_off";
 
 /** Waits of producers, as shares of their time; `null` without producers. */
 export type WaitShares = {
-/** For their event loop: a message was due and could go. */
+/** Waits for the event loop: a message was due and could go. */
 ready: Array<number | null>,
-/** For the time of the next message. */
+/** Waits for the time of the next message. */
 schedule: Array<number | null>,
-/** For answers: the in-flight window was full. */
+/** Waits for answers: the in-flight window was full. */
 budget: Array<number | null>,
-/** For credit, which the broker gives. */
+/** Waits for credit, which the broker gives. */
 credit: Array<number | null>,
-/** For the socket, which took no more bytes. */
+/** Waits for the socket, which took no more bytes. */
 socket: Array<number | null>,
-/** For the broker, which had blocked the connection. */
+/** Waits for the broker, which had blocked the connection. */
 blocked: Array<number | null>,
-/** For a connection. */
+/** Waits for a connection. */
 away: Array<number | null>,
 /** Share of the event loops' time that they were at work. */
 working: Array<number | null>, };
@@ -1604,7 +1605,7 @@ export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few
 /** How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far
  * runs differ, so that nothing is decided by them. */
 export type WithinOneRun = {
-/** Of the only run of A; `None` where A has several, or the figure is no quantile. */
+/** Interval of the only run of A; `None` where A has several, or the figure is no quantile. */
 a: [number, number] | null,
-/** Of the only run of B. */
+/** Interval of the only run of B. */
 b: [number, number] | null, };

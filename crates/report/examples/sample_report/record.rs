@@ -374,7 +374,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
     }
 }
 
-/// As of a broker whose answers were awaited; of runs at a rate, as the schedule's.
+/// Verdict of a broker whose answers were awaited; of runs at a rate, of a met schedule.
 fn verdict(state: &State) -> Option<Verdict> {
     let (limited_by, sentence) = match state.load? {
         Shape::AllOut => (

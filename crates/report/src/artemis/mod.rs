@@ -20,7 +20,7 @@ use measure::{Counters, Interval, LatencySummary, Metric, Phase};
 pub struct Sides {
     /// Somebody sends.
     pub producers: bool,
-    /// They send at a rate.
+    /// Producers send at a rate.
     pub paced: bool,
     /// Somebody receives.
     pub consumers: bool,
@@ -43,7 +43,7 @@ impl Sides {
 /// How a run ended.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
-    /// It did what was asked.
+    /// The run did as asked.
     pub success: bool,
     /// Counts of the whole run, warm-up included.
     pub totals: &'a Counters,

@@ -23,7 +23,7 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> std::io::Result<S
     suite(name, None, &cases)
 }
 
-/// That runs are missing, whatever those say that were made.
+/// A failed case for missing runs, whatever the others show.
 fn broke_off(of: &ComparedMatrix) -> Option<Case> {
     let told = of.comparisons().find_map(|it| it.broke_off.clone())?;
     Some(Case {

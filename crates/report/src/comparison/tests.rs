@@ -25,7 +25,7 @@ fn figure(name: &str, unit: QuantityUnit, decision: Decision, change: f64) -> Co
     }
 }
 
-/// Of A against itself a change within the margin was none, and stood in the table.
+/// Regression: with A against itself, the table had a change within the margin and the sentence none.
 #[test]
 fn the_sentence_agrees_with_every_decision() {
     use Decision::{Changed, Negligible, Same, Undecided};
@@ -80,7 +80,7 @@ fn the_sentence_agrees_with_every_decision() {
     }
 }
 
-/// As an interval of what is not proven may, which then holds 0.
+/// An unproven interval, which holds 0, may end there.
 #[test]
 fn an_interval_that_ends_at_nothing_says_so() {
     let mut of = figure(
@@ -230,7 +230,7 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     assert_eq!(lines.count(), 4, "{go}");
 }
 
-/// Of too few runs an interval from nothing to a thousand times as much stood in some forms, and was none in others.
+/// Regression: with too few runs, some forms showed an interval up to a thousandfold, others none.
 #[test]
 fn an_interval_that_says_nothing_is_shown_in_no_form() {
     let mut of = matrix();
@@ -518,7 +518,7 @@ fn invalid_runs_stand_beside_what_changed() {
     assert!(of.is_undecided() && !of.is_worse());
 }
 
-/// Where no run of a side counts, the other one's figures stand there, and intervals are called what they are.
+/// Without counted runs of a side, the other side's figures stand alone, under headings that say so.
 #[test]
 fn a_side_alone_is_shown_and_headings_say_what_they_show() {
     let mut of = compared();
@@ -562,7 +562,7 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     );
 }
 
-/// Of several figures the sentence names the first three, and the worse ones come first.
+/// The sentence names the first three of several figures, worse ones first.
 #[test]
 fn a_sentence_names_three_figures_and_counts_the_rest() {
     let unit = QuantityUnit::Ns;
@@ -583,7 +583,7 @@ fn a_sentence_names_three_figures_and_counts_the_rest() {
     assert!(!told.contains("latency 3"), "{told}");
 }
 
-/// So many pairs for the steadiest figure are not enough for the noisiest one.
+/// The pairs that the steadiest figure needs are too few for the noisiest.
 #[test]
 fn how_many_pairs_would_tell_is_said_of_a_figure() {
     let open = |name: &str, needed: u32| ComparedFigure {

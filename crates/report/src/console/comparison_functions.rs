@@ -1,4 +1,4 @@
-//! Which functions' costs changed between two sides, on a terminal.
+//! Functions whose costs changed between two sides, on a terminal.
 
 use archive::{ComparedFunctions, CostChange, FunctionChange};
 

@@ -5,7 +5,7 @@ use super::text::{Style, sanitise, wrap};
 /// How a check turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckStatus {
-    /// Nothing to do.
+    /// Nothing to improve.
     Ok,
     /// Something cannot be measured as well as it could.
     Warn,

@@ -40,7 +40,7 @@ pub enum FunctionRowOf {
     Thread,
     /// Classes of code.
     Class,
-    /// Whose work it is.
+    /// Processes, grouped by their work.
     Work(WorkBy),
     /// Endings of waits.
     Wait(WaitBy),
@@ -74,7 +74,7 @@ impl FunctionRowOf {
     }
 }
 
-/// Which functions are shown.
+/// A table of functions, and its options.
 pub struct FunctionTable<'a> {
     /// Kind of the rows.
     pub of: FunctionRowOf,
@@ -86,7 +86,7 @@ pub struct FunctionTable<'a> {
     pub only: &'a dyn Fn(&str) -> bool,
     /// The rest of the profile, to compare this part with.
     pub rest: Option<&'a Profile>,
-    /// Which part it is, in words; `None` where it is the whole.
+    /// Name of the part; `None` where it is the whole.
     pub which: Option<&'a str>,
 }
 
@@ -123,7 +123,7 @@ pub struct FunctionRows {
     pub shown: Vec<FunctionRow>,
     /// Functions of which [`FunctionTable::only`] says yes.
     pub matching: usize,
-    /// All functions.
+    /// Number of all functions.
     pub all: usize,
 }
 
@@ -204,7 +204,7 @@ fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
     .collect()
 }
 
-/// That a profile has too few samples for shares, ending in a newline; empty where it has enough. It stands before any share.
+/// Warns of a profile with too few samples for shares, before any share, ending in a newline; empty for others.
 #[must_use]
 pub fn few_samples(profile: &Profile, style: Style) -> String {
     // Files of other tools have one sample for many. What they weigh otherwise says nothing of how many there were.

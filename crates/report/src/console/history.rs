@@ -76,7 +76,7 @@ pub fn history(of: &History, style: Style) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Which changes that went back so many runs cannot show; empty where they show all that a level may be.
+/// Changes that went back and cannot show in so many runs; empty where all can.
 fn unseen(of: &History) -> String {
     let runs = of.runs.len();
     let lasted = match of.runs_until_return {
@@ -185,7 +185,7 @@ fn heading(figure_of: &HistoryFigure, known: &[f64], low: f64, high: f64) -> Str
     }
 }
 
-/// Of how many runs a figure of runs is true.
+/// Number of runs of which a figure of runs is true.
 fn share_of(values: &[f64]) -> String {
     let some = values.iter().filter(|it| **it > 0.0).count();
     format!("{some} of {}", counted(values.len() as u64, "run"))
@@ -207,7 +207,7 @@ fn bar(group: &[Option<f64>], low: f64, high: f64) -> char {
     BARS.get(place).copied().unwrap_or(' ')
 }
 
-/// That runs lie far from the others, where that is not proven to be a change.
+/// Mentions outliers that are not proven to be a change.
 fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
     let (first, last) = (figure_of.apart.first()?, figure_of.apart.last()?);
     let (far, near): (Vec<_>, Vec<_>) = (figure_of.values.iter().enumerate())

@@ -40,7 +40,7 @@ const MOST_COLUMNS: usize = 200;
 pub(super) struct LinePart {
     rank: Rank,
     text: String,
-    /// Whose it is, which stands before the first part of the same.
+    /// Name of the page or scenario, printed before its first part.
     owner: Option<String>,
 }
 
@@ -245,7 +245,7 @@ fn cores(name: &str, usage: ProcessUsage) -> String {
     format!("{name} {:.2} cores", usage.cpu_cores)
 }
 
-/// Who is loaded: probes alone load any server.
+/// Kind of the loaded system: probes alone load any server.
 fn loaded(shape: &Shape, point: &SeriesPoint) -> &'static str {
     let mut names = point.scenarios().map(|(name, _)| name).peekable();
     let has_messages = shape.producers || shape.consumers;

@@ -15,9 +15,9 @@ use super::text::{Style, clock, prose, sanitise, wrap};
 use super::{interval, out, phase_name};
 use crate::numbers::seconds;
 
-/// Who waits longer is told for how long.
+/// Waits longer than this show their duration.
 const LONG: Duration = Duration::from_secs(1);
-/// So often a pipe is told that something is still waited for.
+/// Interval of reminders to a pipe that something is still waited for.
 const REMIND: Duration = Duration::from_secs(2);
 /// The time of a step that goes on is renewed this often.
 pub(super) const TICK: Duration = Duration::from_millis(250);
@@ -42,7 +42,7 @@ impl Live {
         Self { view, closed }
     }
 
-    /// Nothing until the summary.
+    /// No output until the summary.
     #[must_use]
     pub const fn quiet() -> Self {
         Self::of(View::Quiet)

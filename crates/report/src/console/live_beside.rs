@@ -32,7 +32,7 @@ pub struct PageRequests {
     pub completed: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// For how long the one that is in flight has waited.
+    /// Time that the request in flight has waited.
     pub waiting: Option<Nanos>,
 }
 
@@ -323,7 +323,7 @@ impl LivePage {
         (new > 0).then(|| format!("failed {}", count(new)))
     }
 
-    /// For how long the one in flight has waited, where that is long.
+    /// Time that the request in flight has waited, if long.
     fn waits(&self) -> Option<String> {
         let waited = self.requests?.waiting.filter(|waited| *waited >= LONG)?;
         Some(format!("in flight for {} s", waited.0 / 1_000_000_000))

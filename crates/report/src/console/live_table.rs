@@ -27,13 +27,13 @@ const HEADLINES: [Metric; 2] = [Metric::ACK_RESPONSE, Metric::END_TO_END];
 /// How much is shown of messages, or of what goes on beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// All there is.
+    /// All rows.
     Whole,
     /// The first rows.
     Brief,
     /// A row each; of messages no latencies.
     Rows,
-    /// Nothing at all.
+    /// No rows.
     Nothing,
 }
 
@@ -283,7 +283,7 @@ impl LiveTable {
         self.phase.is_some() && self.step.is_empty()
     }
 
-    /// Whether there is any load; a profile alone has none.
+    /// Whether there is a load; a profile alone has none.
     fn has_load(&self) -> bool {
         let mut points = self.recent.iter();
         self.has_messages() || points.any(|point| point.scenarios().next().is_some())

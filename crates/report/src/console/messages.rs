@@ -108,8 +108,7 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
     lines
 }
 
-/// Who stood still in the measured phase, when and for how long: the longest ones in the order of time. Nothing where
-/// warnings tell them all.
+/// Stalls of the measured phase, the longest ones in the order of time; `None` where warnings name them all.
 pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
     let mut phases = record.phases.iter();
     let measured = phases.find(|it| it.phase == Phase::Measure);

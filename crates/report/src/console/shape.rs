@@ -21,7 +21,7 @@ pub struct Shape {
     pub warmup: Nanos,
     /// Length of the measured phase; `None` where it ends by a count or by hand.
     pub measure: Option<Nanos>,
-    /// It is one of several runs that follow each other: where its broker listens is of no use beyond it.
+    /// One of several runs in a row, of which the broker's address is of no use later.
     pub several: bool,
     /// Advice on the next step, printed above the report's path.
     pub next: Option<&'static str>,

@@ -178,7 +178,7 @@ fn requirements(summary: &RunSummary, columns: usize) -> Vec<String> {
     all.iter().flat_map(line).collect()
 }
 
-/// Who limited the run.
+/// The verdict's sentence.
 fn verdict(summary: &RunSummary) -> Option<String> {
     let verdict = summary.verdict.as_ref()?;
     Some(format!("verdict: {}", sanitise(&verdict.sentence)))

@@ -490,7 +490,7 @@ fn latencies_say_which_time_they_are_of() {
     assert!(transfer.is_some_and(|line| line.trim_end().ends_with('-')));
 }
 
-/// As a run with a page of each node of a cluster tells it.
+/// Run with a page of each node of a cluster.
 #[test]
 fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
     let style = Style {

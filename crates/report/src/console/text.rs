@@ -10,7 +10,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// How one output stream is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// It is a terminal that understands cursor movement.
+    /// A terminal that understands cursor movement.
     pub terminal: bool,
     /// Colours may be used. They never carry meaning alone.
     pub colour: bool,

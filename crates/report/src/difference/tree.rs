@@ -20,7 +20,7 @@ pub(crate) struct Node {
 pub(crate) struct DifferenceTree {
     pub(crate) nodes: Vec<Node>,
     pub(crate) names: Vec<String>,
-    /// Of all samples.
+    /// Weight of all samples.
     wholes: [Amount; 2],
     known: HashMap<(Option<usize>, usize), usize>,
     names_known: HashMap<String, usize>,

@@ -109,7 +109,7 @@ pub(super) struct Widths<'w> {
     /// The marked names; empty where a frame is not drawn.
     pub(super) names: &'w [String],
     pub(super) drawn: &'w [bool],
-    /// Of each frame with all that it calls, of 1.
+    /// Share of each frame with all that it calls (0 to 1).
     pub(super) shares: &'w [f64],
 }
 

@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Where there is no change, none of +0.00 % is said, and a sign is no markup.
+    /// Without a change no `+0.00 %` is printed, and signs are no markup.
     #[test]
     fn a_side_without_runs_has_no_change() {
         let side = |runs| ComparedSide {

@@ -1,4 +1,4 @@
-//! Where a page's names come from: the records and views that it is made from, field by field.
+//! Sources of a page's names: the records and views that it is made from, field by field.
 
 use std::path::Path;
 

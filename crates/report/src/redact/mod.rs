@@ -36,7 +36,7 @@ pub(crate) struct Redaction {
     names: Names,
     /// Texts of code and of bellows itself, which stay.
     left: HashSet<String>,
-    /// All of the finished page's texts.
+    /// Texts of the finished page.
     finished: String,
 }
 
@@ -64,7 +64,7 @@ impl Texts for Redaction {
 }
 
 impl Redaction {
-    /// For a page on which names of these experiments are nobody's secret: the built-in ones.
+    /// For a page on which the names of these built-in experiments are public.
     pub(crate) fn new(built_in: &[Value]) -> Self {
         Self {
             names: Names::beside(built_in),

@@ -50,17 +50,17 @@ const DISTINCTIVE: usize = 8;
 /// A name that was found.
 #[derive(Clone, Debug)]
 pub(super) struct Name {
-    /// As it was found first.
+    /// Text in which it was found first.
     pub(super) text: String,
     kind: NameKind,
     pseudonym: Option<String>,
     /// A person gave it to what an experiment has, such as a probe.
     is_given: bool,
-    /// It is a word of every report, or too short to be told from one.
+    /// A word of every report, or a name too short to be told from one.
     pub(super) is_ordinary: bool,
 }
 
-/// Where a name stands in a text, in characters.
+/// A name found in a text, by characters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     name: usize,
@@ -68,20 +68,20 @@ pub(super) struct Found {
     pub(super) end: usize,
 }
 
-/// All names, found by their characters; upper and lower case are alike, as in names of hosts.
+/// Known names as a tree of characters; upper and lower case are alike, as in names of hosts.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     all: Vec<Name>,
     by_text: HashMap<String, usize>,
     /// A tree of characters: from a node and a character to the next node.
     steps: HashMap<(usize, char), usize>,
-    /// By node: the name that ends there.
+    /// Name that ends at each node.
     ends: Vec<Option<usize>>,
     counted: HashMap<NameKind, usize>,
     built_in: HashSet<String>,
-    /// By the name of a built-in experiment: the names in it.
+    /// Names in each built-in experiment, by the experiment's name.
     experiments: HashMap<String, HashSet<String>>,
-    /// Those of the built-in ones that are several words: a name that is one of these words is none there.
+    /// Built-in names of several words, within which no single word is a name.
     phrases: Vec<Vec<char>>,
 }
 
@@ -121,7 +121,7 @@ const fn is_given(kind: NameKind) -> bool {
     )
 }
 
-/// All that is called `name` within an experiment.
+/// All values of the key `name` within an experiment.
 fn all_names(of: &Value) -> HashSet<String> {
     match of {
         Value::Object(fields) => {
@@ -156,7 +156,7 @@ impl Names {
         }
     }
 
-    /// For a page on which the names of these experiments are nobody's, and in them all that they name.
+    /// For a page on which the names of these experiments are public, and within them all names that they give.
     pub(super) fn beside(built_in: &[Value]) -> Self {
         let names = built_in.iter().filter_map(|it| it.get("name")?.as_str());
         let within = built_in.iter().map(all_names);
@@ -331,7 +331,7 @@ impl Names {
         longest
     }
 
-    /// Where a built-in name of several words ends that stands at this place of a text.
+    /// End of a built-in name of several words that begins here.
     pub(super) fn phrase(&self, chars: &[char], from: usize) -> Option<usize> {
         let fits = |phrase: &&Vec<char>| {
             let there = chars.get(from..from + phrase.len());
@@ -366,7 +366,7 @@ impl Names {
         out
     }
 
-    /// Whether what reads like a name is one there.
+    /// Whether a found name stands as a word of its own.
     fn stands(&self, name: usize, chars: &[char], from: usize, end: usize) -> bool {
         let Some(name) = self.all.get(name) else {
             return false;
@@ -421,7 +421,7 @@ impl Names {
         })
     }
 
-    /// All that were noted, and are not what stands in the place of another.
+    /// All noted names that are not themselves pseudonyms.
     pub(super) fn all(&self) -> impl Iterator<Item = &Name> {
         let given = self.pseudonyms();
         let all = self.all.iter();

@@ -49,7 +49,7 @@ fn has(table: &[(&str, &str)], of: &str, field: &str) -> bool {
     of_type.any(|it| it.1.split(' ').any(|it| it == field))
 }
 
-/// Who takes names out of texts.
+/// Replaces names in texts.
 pub(super) trait Texts {
     /// The text as it is shown.
     fn shown(&mut self, text: &str) -> String;
@@ -57,7 +57,7 @@ pub(super) trait Texts {
     fn said(&mut self, text: &str) -> String;
     /// The key of a table, or the name of a metric, as it is shown: most are words of bellows.
     fn shown_key(&mut self, key: &str) -> String;
-    /// Told of each text that is left as it is.
+    /// Hears of each text that is left as it is.
     fn left(&mut self, text: &str);
 }
 

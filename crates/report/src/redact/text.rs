@@ -7,7 +7,7 @@ use super::names::{
 };
 use super::words::are_own_words;
 
-/// Where programs are documented in public; the sources of known patterns are there.
+/// Sites with public documentation, those of known patterns included.
 const PUBLIC_SITES: [&str; 8] = [
     "github.com/rabbitmq",
     "github.com/prometheus-erl",
@@ -79,7 +79,7 @@ fn is_dotted(word: &str) -> bool {
     dotted
 }
 
-/// Whether what somebody quotes may be a name: no sentence, no number, no argument of a queue, no page and no usual host.
+/// Whether a quoted text may be a name: no sentence, no number, no argument of a queue, no page and no usual host.
 fn is_somebodys(quoted: &str) -> bool {
     let is_said = quoted.contains("://") || quoted.starts_with(['/', '{']);
     let is_word = !quoted.is_empty() && !quoted.contains(char::is_whitespace);
@@ -157,8 +157,8 @@ impl Scan<'_> {
         at + rest.take_while(|&&c| of(c)).count()
     }
 
-    /// Where an address or a path ends. One of the `marks`, which may be a sentence's as well, belongs to it where it goes on
-    /// behind the mark.
+    /// End of an address or a path. One of the `marks`, which may be a sentence's, belongs to it if the path goes on
+    /// behind it.
     fn token_end(&self, from: usize, marks: &str) -> usize {
         let ends = |at: usize| match self.chars.get(at) {
             None => true,
@@ -168,7 +168,7 @@ impl Scan<'_> {
         (from..).find(|at| ends(*at)).unwrap_or(from)
     }
 
-    /// Whether what stands here may be a part of the path or address before it, and is not the next address.
+    /// Whether the path or address before may go on here, and no next address begins.
     fn goes_on(&self, at: usize) -> bool {
         let scheme = self.run_of(at, |c| c.is_ascii_alphanumeric() || "+.-".contains(c));
         let next = self.chars.get(at).copied();
@@ -447,7 +447,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether what is asked for are fields, families or pages that every broker has.
+/// Whether a query asks for fields, families or pages that every broker has.
 fn is_public_query(query: &str) -> bool {
     let keys = "columns family sort page page_size disable_stats enable_queue_totals";
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.,".contains(c);

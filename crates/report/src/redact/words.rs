@@ -83,7 +83,7 @@ pub(super) fn note_terms(names: &mut Names, value: &str) {
     }
 }
 
-/// Where a quoted text ends: at the first quote without a backslash before it.
+/// End of a quoted text: the first quote without a backslash before it.
 fn quoted_end(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices() {

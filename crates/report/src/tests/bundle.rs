@@ -25,8 +25,8 @@ fn files_below(folder: &str, found: &mut Vec<String>) {
     }
 }
 
-/// As `stamp()` in `ui/scripts/build.mjs`: SHA-256 over path, NUL, length, NUL, content of every
-/// source in the order of paths.
+/// Equals `stamp()` in `ui/scripts/build.mjs`: SHA-256 over path, NUL, length, NUL, content of every source in the
+/// order of paths.
 fn stamp() -> String {
     let mut paths: Vec<String> = [
         "package.json",

@@ -18,7 +18,7 @@ use serde_json::json;
 use stacks::{ProfileSummary, WorkShare};
 use testkit::Random;
 
-/// All that a page says: its data, and what stands in it beside its program.
+/// Texts of a page: its data, and the HTML beside its program.
 fn said(page: &str) -> (String, String) {
     let start = page.find("<!--").expect("data") + 4;
     let end = start + page[start..].find("-->").expect("an end");

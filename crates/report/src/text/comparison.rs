@@ -69,7 +69,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
     }
 }
 
-/// That further ones are not named: empty where there are none.
+/// Number of further items that are not named; empty for 0.
 pub(crate) fn and_more(more: usize) -> String {
     match more {
         0 => String::new(),
@@ -150,7 +150,7 @@ fn of_runs(of: RunsCounted) -> String {
     )
 }
 
-/// That runs do not count, although neither the machine nor its hypervisor is to blame: empty where there are none.
+/// Runs that do not count, unless the machine or its hypervisor is to blame; empty without any.
 fn invalid_runs(of: &Comparison) -> String {
     let figures = of.figures.iter();
     let counted = figures.filter_map(|it| Some((it, it.of_runs?)));
@@ -198,7 +198,7 @@ fn why_open(of: &Comparison) -> String {
     format!(": runs of one side differ too much among themselves{would}{longer}")
 }
 
-/// That so few pairs, or runs, can prove no change, whatever they say.
+/// Remark that pairs, or runs, are too few to prove a change; empty where they are not.
 pub(crate) fn too_few(of: &Comparison) -> String {
     match of.a.runs.len().min(of.b.runs.len()) < LEAST_PAIRS {
         true => format!(
@@ -389,7 +389,7 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
     }
 }
 
-/// That a figure is the same, or differs by less than matters.
+/// A figure that is the same, or whose change is smaller than the margin.
 fn within_margin(of: &ComparedFigure) -> String {
     let is_same = of.decision == Decision::Same;
     // Of counts a few are allowed, which may be many times as many.
@@ -402,7 +402,7 @@ fn within_margin(of: &ComparedFigure) -> String {
     }
 }
 
-/// That a figure is nothing in some runs, and what comes of that.
+/// A figure that is absent in some runs, and the consequence.
 fn without(of: &ComparedFigure) -> String {
     let side = |name: &str, without: usize, runs: usize| {
         (without > 0).then(|| format!("none in {without} of {runs} of {name}"))
@@ -476,7 +476,7 @@ pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
     notes
 }
 
-/// That a side has one run, and what its intervals are worth.
+/// Remark on a side's only run, and the worth of its intervals.
 fn alone(of: &Comparison) -> Vec<String> {
     let sides = [("A", &of.a), ("B", &of.b)];
     let alone = sides.into_iter().filter_map(|(name, side)| {
@@ -597,7 +597,7 @@ pub(crate) fn needed(of: &Comparison) -> String {
     )
 }
 
-/// Where it could have ended earlier.
+/// Numbers of pairs at which the experiment could have ended.
 pub(crate) fn looks(of: &Comparison) -> Option<String> {
     let (last, earlier) = of.looks.split_last()?;
     let earlier: Vec<String> = earlier.iter().map(u32::to_string).collect();

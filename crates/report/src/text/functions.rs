@@ -10,7 +10,7 @@ use crate::numbers::{CANNOT_TELL, count, figure};
 /// Functions with other names on both sides that are told.
 const MOST_RENAMED: usize = 3;
 
-/// Which functions explain the change of the broker's CPU, in a sentence; `None` where none does.
+/// Functions that explain the change of the broker's CPU, in a sentence; `None` where none does.
 pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
     let whole = of.broker.change();
     let parts = &of.explained;
@@ -66,7 +66,7 @@ fn without_sign(name: &str) -> &str {
     name.strip_prefix('$').unwrap_or(name)
 }
 
-/// Where a change is; the JIT's mark of Erlang code is no part of a name.
+/// Place of a change; the JIT's mark of Erlang code is no part of a name.
 fn place(of: &ExplainedChange) -> String {
     let function = without_sign(&of.function);
     match of.own {
@@ -142,7 +142,7 @@ pub(crate) fn other_builds(files: &[String]) -> Option<String> {
     ))
 }
 
-/// Which functions have other names on both sides.
+/// Functions with other names on both sides.
 pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
     let named = of.renamed.iter().take(MOST_RENAMED);
     let mut names: Vec<String> = named.map(both_names).collect();

@@ -14,7 +14,7 @@ use crate::numbers::{counted, duration, percent, rate};
 /// Neighbours that lie farther apart leave open where between them latency begins to rise.
 const FAR: f64 = 1.25;
 
-/// Where latency begins to rise faster than the rate.
+/// The rate at which latency begins to rise faster than the rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Knee {
     /// Messages per second.
@@ -70,7 +70,7 @@ pub(crate) fn typical_trial(of: &LimitTrials, rate: f64) -> Option<(usize, &Limi
         .or_else(|| all.last())
 }
 
-/// Where the knee lies, or why there is none; `None` where no latency was measured.
+/// The knee, or why there is none; `None` where no latency was measured.
 pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
     let name = of.trials.iter().rfind(|it| it.latency.is_some())?;
     let points = points(of);
@@ -108,7 +108,7 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
     })
 }
 
-/// That the next rate lies far beyond the knee, which may lie anywhere before it; empty where it does not.
+/// Remark that the knee may lie higher, as the next rate is far beyond it; empty where it is not.
 fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
     let mut beyond = points(of).into_iter().filter(|it| it.0 > knee.rate);
     let next = beyond.next().filter(|it| it.0 > knee.rate * FAR);
@@ -119,7 +119,7 @@ fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
     })
 }
 
-/// That nothing is known between two rates, `them`.
+/// Why nothing is known between two rates, `them`.
 fn untried(of: &LimitTrials, them: &str, low: f64, high: f64) -> String {
     let between = of.trials.iter();
     let between: Vec<_> = between
@@ -132,7 +132,7 @@ fn untried(of: &LimitTrials, them: &str, low: f64, high: f64) -> String {
     }
 }
 
-/// That a rate below the knee had a higher latency than the knee's, which is noise; empty where none had.
+/// Remark on a rate below the knee with a higher latency, which is noise; empty without one.
 fn higher_before(of: &LimitTrials, knee: Knee) -> String {
     let before = rates(of).into_iter().filter(|it| *it < knee.rate);
     let highest = before
@@ -247,7 +247,8 @@ fn not_held(of: &LimitTrials, above: f64) -> Option<f64> {
     not.map(|it| it.rate).min_by(f64::total_cmp)
 }
 
-/// That trials are too short for what is asked for, or something else keeps it from being told; and from where on rates do not hold.
+/// Objective that the lowest rate's trials cannot tell, such as for too few samples, and the rate from which on none
+/// hold.
 fn untold(of: &LimitTrials, lowest: f64) -> String {
     let what = of.untold().map(|it| match &it.why {
         Some(why) => format!("{}: {why}", it.that),
@@ -261,7 +262,7 @@ fn untold(of: &LimitTrials, lowest: f64) -> String {
     )
 }
 
-/// That a rate above another one does not hold; empty where none surely does not.
+/// A rate above another one that does not hold; empty where none surely does not.
 fn also_missed(of: &LimitTrials, above: f64) -> String {
     missed(of, above).map_or_else(String::new, |at| format!("; {} msg/s do not", rate(at)))
 }

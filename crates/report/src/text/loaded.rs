@@ -1,4 +1,4 @@
-//! Whom sentences speak of: probes alone load any server, which need not be a broker.
+//! Sentences about a server in place of a broker: probes alone load any server.
 
 /// Words for a broker, and for a server in its place. Names never begin so: an article stands before, or `and` behind.
 const OF_SERVER: [(&str, &str); 4] = [

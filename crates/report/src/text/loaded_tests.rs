@@ -1,4 +1,4 @@
-//! Whom the sentences on a lone probe speak of.
+//! Sentences on a lone probe speak of a server.
 
 use archive::{
     Awaited, BrokerUse, Busy, Cause, ChurnFacts, CoresUsed, Ended, Facts, Finding, Lateness,
@@ -9,7 +9,7 @@ use archive::{
 use super::loaded::of_server;
 use super::{stall, verdict, warning};
 
-/// Those that a run of probes can have, and whose sentences could speak of a broker.
+/// Findings of a run of probes whose sentences could speak of a broker.
 fn findings() -> Vec<Finding> {
     let unit = || "requests".to_owned();
     let stalled = |who, wait| Finding::Stalled {

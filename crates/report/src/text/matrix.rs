@@ -12,7 +12,7 @@ use crate::numbers::counted;
 /// Cells that a sentence names, at most.
 const MOST_NAMED: usize = 3;
 
-/// Where it helps and where it hurts, in a sentence.
+/// Cells where it helps and where it hurts, in a sentence.
 pub(crate) fn headline(of: &ComparedMatrix) -> String {
     let cells = counted(of.cells.len() as u64, "cell");
     let is_aa = of.comparisons().any(|it| it.is_aa);
@@ -261,7 +261,7 @@ mod tests {
         assert!(headline(&matrix(&five)).contains("c (+20.0 % broker cpu) and 2 more"));
     }
 
-    /// Of what some runs have none it is said as of a comparison alone: fewer are not none.
+    /// Figures that some runs lack are told as of a comparison alone: fewer are not none.
     #[test]
     fn what_some_runs_have_is_not_told_as_none() {
         let told = |change: f64, without: (usize, usize), of_runs: Option<RunsCounted>| {

@@ -1,4 +1,4 @@
-//! Who limited a run, in one sentence, and the findings that it rests on.
+//! The verdict of a run, in one sentence, and its reasons.
 
 use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled, Verdict};
 

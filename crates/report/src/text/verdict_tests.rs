@@ -6,7 +6,7 @@ use archive::{
     Verdict,
 };
 
-/// All-out with confirms on a machine of 8 cores; a loop with much time to spare, waiting for answers.
+/// Unthrottled with confirms on a machine of 8 cores; a loop with much time to spare, waiting for answers.
 fn facts() -> Facts {
     Facts {
         seconds: 30.0,

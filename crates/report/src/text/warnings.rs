@@ -11,7 +11,7 @@ use crate::numbers::{count, counted, percent, rate};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SaidWithin {
     pub(crate) text: String,
-    /// It begins as a sentence of bellows, and they said what stands behind the first colon.
+    /// The text begins in bellows' words, and theirs stand behind the first colon.
     pub(crate) has_cause: bool,
 }
 
@@ -48,7 +48,7 @@ pub fn warning(warning: &Warning) -> String {
     }
 }
 
-/// Those of the counts that are not 0, in words.
+/// Counts other than 0, in words.
 fn parts(parts: &[(u64, &str)]) -> String {
     let parts = parts.iter().filter(|(number, _)| *number > 0);
     let parts: Vec<String> = parts

@@ -1,4 +1,4 @@
-//! Whose work a profile shows.
+//! Work of Erlang processes in a profile.
 
 use stacks::ProfileSummary;
 

@@ -122,11 +122,11 @@ struct Clauses<'a> {
     prefix: String,
     what: String,
     latencies: Vec<String>,
-    /// Whose CPU it is: `the broker`.
+    /// Owner of the CPU: `the broker`.
     who: &'static str,
     /// CPU that it used.
     used: String,
-    /// Whose work most of it is, and its share.
+    /// The process that did most of it, and its share.
     work: Option<(String, &'a str)>,
     /// The function that has a large total share, without the `$` of Erlang code, and that share.
     function: Option<(String, &'a str)>,
@@ -261,7 +261,7 @@ impl Sentence {
         });
     }
 
-    /// All of it, behind what it begins with.
+    /// The whole sentence behind a prefix.
     fn after(mut self, prefix: &str) -> Vec<Part> {
         self.parts.push(plain(self.text + "."));
         if let Some(first) = self.parts.first_mut() {
@@ -590,7 +590,7 @@ fn latencies(f: &RunSummary) -> Vec<String> {
     both.into_iter().flatten().collect()
 }
 
-/// Whose CPU was measured; a profile without load may be of any process.
+/// Owner of the measured CPU; a profile without load may be of any process.
 fn who(f: &RunSummary) -> &'static str {
     if f.has_messages() || f.scenarios().next().is_some() || !f.programs.is_empty() {
         match f.loaded() {

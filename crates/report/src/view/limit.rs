@@ -40,15 +40,15 @@ pub struct LimitView {
     pub suggested: Vec<SuggestedRate>,
     /// How it was searched, and what limits what it says.
     pub notes: Vec<String>,
-    /// Where latency begins to rise faster than the rate.
+    /// The knee, at which latency begins to rise faster than the rate.
     pub knee: Option<KneeView>,
-    /// Where that is, or why it is not known; empty where no latency was measured.
+    /// The knee, or why it is not known; empty where no latency was measured.
     pub knee_text: String,
     /// Throughput against the number of clients, where that is what was varied.
     pub scale: Option<ScaleView>,
 }
 
-/// Where latency begins to rise faster than the rate.
+/// The knee, at which latency begins to rise faster than the rate.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct KneeView {
@@ -62,7 +62,7 @@ pub struct KneeView {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LatencyBound {
-    /// As people write it: `end-to-end p99 < 10ms`.
+    /// The objective as people write it: `end-to-end p99 < 10ms`.
     pub that: String,
     /// The latency that must not be exceeded, in nanoseconds.
     pub ns: f64,
@@ -84,7 +84,7 @@ pub struct TrialView {
     pub sent: f64,
     /// See `sent`.
     pub received: f64,
-    /// That of the measured phase; `None` where none was measured.
+    /// Latency of the measured phase; `None` where none was measured.
     pub latency: Option<LatencySummary>,
     /// CPU of the broker in cores.
     pub broker_cores: Option<f64>,

@@ -43,7 +43,7 @@ pub(super) struct LineTree<'p> {
 }
 
 impl<'p> LineTree<'p> {
-    /// Of a profile by line; `None` where it knows none.
+    /// Tree of a profile's lines; `None` where it knows none.
     pub(super) fn of(profile: &'p Profile) -> Option<Self> {
         profile.knows_lines().then(|| Self::new(profile))
     }

@@ -187,11 +187,11 @@ pub struct StallBand {
     pub start: f64,
     /// When it ended.
     pub end: f64,
-    /// Who stood still.
+    /// The side that stood still.
     pub who: Stalled,
     /// All connections were down.
     pub away: bool,
-    /// All of it, in a sentence.
+    /// The stall in a sentence.
     pub text: String,
 }
 
@@ -200,20 +200,20 @@ pub struct StallBand {
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum ViewState {
-    /// It ended as planned.
+    /// The run ended as planned.
     Complete,
     /// The user stopped it.
     Interrupted,
     /// An error ended it.
     Failed,
-    /// It wrote no end: it still runs, or was killed.
+    /// No end was written: the run goes on, or was killed.
     CutOff,
 }
 
 /// A run's view, and what is too large for JSON.
 #[derive(Clone, Debug)]
 pub struct RunPage {
-    /// All but the columns.
+    /// The view without the columns.
     pub run: RunView,
     /// The cells of all grids as [`LatencyGrid`] describes them, those of slices behind the others, then the columns of each profile as
     /// [`ProfileHead`] does.

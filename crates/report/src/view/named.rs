@@ -20,14 +20,14 @@ const MOST_PANELS: usize = 200;
 const ALWAYS_READ: [&str; 2] = ["machine", "broker"];
 /// Series of Erlang nodes' memory beside those that somebody asked for.
 const BESIDE_MEMORY: [&str; 3] = ["blocks", "page cache of the machine", "time of a reading"];
-/// Where times of a panel lie further apart than so many usual distances, nothing was read meanwhile.
+/// Gap in a panel: more than so many times the usual distance between values.
 const GAP: f64 = 2.5;
 
 /// Series of one source and name, drawn together.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct NamedPanel {
-    /// Who told it: the machine, the broker, or a scrape.
+    /// Source of the values: the machine, the broker, or a scrape.
     pub source: String,
     /// Quantity that is drawn.
     pub name: String,
@@ -39,7 +39,7 @@ pub struct NamedPanel {
         )
     )]
     pub unit: SeriesUnit,
-    /// Whether it is shown before anybody asks for it.
+    /// Whether it is shown without being asked for.
     pub shown: bool,
     /// Start of each interval in seconds since the origin.
     pub t: Vec<f64>,
@@ -236,7 +236,7 @@ fn usual_distance(times: &[(f64, f64)]) -> f64 {
 /// The intervals of a panel: every time at which one of its series has a value, or several of them together.
 struct Times {
     intervals: Vec<(f64, f64)>,
-    /// For each time, the interval that it went into; by the order of times, which are never negative zero or NaN.
+    /// Index of the interval, by the bits of a time, which is never negative zero or NaN.
     places: BTreeMap<u64, usize>,
 }
 

@@ -34,7 +34,7 @@ pub struct ProcessView {
 /// The processes of a profile, and which of them each of the profile's own counts for.
 pub(super) struct Processes {
     pub(super) views: Vec<ProcessView>,
-    /// By index in the profile: index of the view.
+    /// Index of the view, by index in the profile.
     shown: Vec<Option<usize>>,
 }
 
@@ -107,8 +107,8 @@ fn alone(process: &ErlangProcess) -> ProcessView {
     }
 }
 
-/// All processes of a role that the node did not name, while it has named others. Of them neither connection nor virtual host
-/// is known.
+/// All processes of a role that the node did not name, among named ones. Their connection and virtual host are not
+/// known.
 fn unnamed(process: &ErlangProcess) -> ProcessView {
     ProcessView {
         label: process.unnamed_label(),

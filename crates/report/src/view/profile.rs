@@ -26,7 +26,7 @@ pub struct ProfileHead {
     pub event_kind: EventKind,
     /// Unit of a sample's weight.
     pub unit: String,
-    /// Whether that is, or may be, samples that were added up before: each of them counts where chance is told.
+    /// Whether weights are, or may be, sums of samples, each of which counts in tests against chance.
     pub counts_samples: bool,
     /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
     pub period_ns: u64,
@@ -105,7 +105,7 @@ pub struct KnownView {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ClassView {
-    /// Which it is.
+    /// The class.
     pub class: Class,
     /// Name of the class.
     pub name: &'static str,

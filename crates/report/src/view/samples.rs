@@ -21,7 +21,7 @@ struct PageSample {
 }
 
 impl PageSample {
-    /// Whether it is the same stack of the same thread and process in the same tick.
+    /// Whether stack, thread, process and tick are the same.
     fn joins(&self, other: &Self) -> bool {
         let key = |it: &Self| (it.tick, it.leaf, it.process, it.thread);
         key(self) == key(other)

@@ -50,19 +50,19 @@ pub struct SeriesColumns {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct WaitShares {
-    /// For their event loop: a message was due and could go.
+    /// Waits for the event loop: a message was due and could go.
     pub ready: Vec<Option<f64>>,
-    /// For the time of the next message.
+    /// Waits for the time of the next message.
     pub schedule: Vec<Option<f64>>,
-    /// For answers: the in-flight window was full.
+    /// Waits for answers: the in-flight window was full.
     pub budget: Vec<Option<f64>>,
-    /// For credit, which the broker gives.
+    /// Waits for credit, which the broker gives.
     pub credit: Vec<Option<f64>>,
-    /// For the socket, which took no more bytes.
+    /// Waits for the socket, which took no more bytes.
     pub socket: Vec<Option<f64>>,
-    /// For the broker, which had blocked the connection.
+    /// Waits for the broker, which had blocked the connection.
     pub blocked: Vec<Option<f64>>,
-    /// For a connection.
+    /// Waits for a connection.
     pub away: Vec<Option<f64>>,
     /// Share of the event loops' time that they were at work.
     pub working: Vec<Option<f64>>,

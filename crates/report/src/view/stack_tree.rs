@@ -16,7 +16,7 @@ pub(super) struct TreeNode<T> {
 /// The nodes; parents come before their children.
 pub(super) struct StackTree<T> {
     pub(super) nodes: Vec<TreeNode<T>>,
-    /// By root and stack of the profile.
+    /// Nodes by root and stack of the profile.
     known: HashMap<(u32, u32), u32>,
     roots: HashMap<u32, u32>,
 }

@@ -36,7 +36,7 @@ pub struct LookBand {
     pub end: f64,
     /// The command: `bellows erlang top`.
     pub label: String,
-    /// All of it, in a sentence.
+    /// The inspection in a sentence.
     pub text: String,
 }
 

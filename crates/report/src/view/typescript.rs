@@ -8,7 +8,7 @@ use ts_rs::{Config, TS, TypeVisitor};
 
 use super::{ComparisonView, LimitView, MatrixView, RunView};
 
-/// Where the page finds its types.
+/// File of the page's types.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/core/view.ts");
 /// Set to write the file in place of comparing it.
 const RENEW: &str = "BELLOWS_RENEW_VIEW";

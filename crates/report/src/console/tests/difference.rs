@@ -157,7 +157,7 @@ fn functions_are_found_again_without_modules_and_in_another_version() {
     assert!(text.contains("4 of 4 functions"), "{text}");
 }
 
-/// Of a narrow screen's two blocks each has the names, with the room that is there.
+/// On a narrow screen each of the two blocks repeats the names, as wide as fits.
 #[test]
 fn a_narrow_table_has_names_of_more_than_eight_letters() {
     let name = "rabbit_channel:handle_method/3";

@@ -81,7 +81,7 @@ fn selected(series: usize) -> Vec<(SeriesName, f64)> {
     values
 }
 
-/// Where pages are all there is, their requests and what was selected of them fill the screen, and go no further.
+/// Without a load, requests and selected series of pages fill the screen, and no more than that.
 #[test]
 fn scrapes_alone_show_requests_and_selected_series() {
     let requests = PageRequests {

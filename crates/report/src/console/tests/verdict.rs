@@ -1,4 +1,4 @@
-//! Who limited the run, and why: as much of it as there is room for.
+//! Verdict and reasons, as far as there is room.
 
 use archive::{LimitedBy, Reason, Verdict};
 

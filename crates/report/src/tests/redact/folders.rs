@@ -51,7 +51,7 @@ impl Telling {
         }
     }
 
-    /// All names, and the parts of paths and of what consists of words.
+    /// All names, and the single words of paths and texts.
     fn all(&self) -> Vec<String> {
         let named = self.named.all().into_iter().map(str::to_owned);
         let parts = self.definitions.split(['/', '.']);

@@ -38,7 +38,7 @@ pub struct MatrixView {
     pub bellows: String,
     /// Outcome of all cells together.
     pub outcome: ComparisonOutcome,
-    /// Where it helps and where it hurts, in a sentence.
+    /// Cells where it helps and where it hurts, in a sentence.
     pub headline: String,
     /// Baseline of all cells.
     pub a: SideView,
@@ -54,7 +54,7 @@ pub struct MatrixView {
     pub cells: Vec<CellView>,
     /// The names of all figures that cells have.
     pub figures: Vec<String>,
-    /// As many of them, which come first, are what a reader asks about in the first place.
+    /// Number of leading `figures` that answer a reader's first questions.
     pub main_figures: usize,
     /// Why the sides should not be compared, where that was forced.
     pub forced: Vec<String>,
@@ -82,7 +82,7 @@ pub struct CellView {
     pub decided: String,
     /// Changes in it, in a sentence.
     pub headline: String,
-    /// Which functions explain it, in a sentence.
+    /// Functions that explain it, in a sentence.
     pub explanation: Option<String>,
     /// Its own page beside this one, as names of folders and file; empty where there is none.
     pub page: Vec<String>,

@@ -58,7 +58,7 @@ pub struct ComparisonView {
     pub outcome: ComparisonOutcome,
     /// Changes, in a sentence.
     pub headline: String,
-    /// Which functions explain it, in a sentence.
+    /// Functions that explain it, in a sentence.
     pub explanation: Option<String>,
     /// Baseline of the comparison.
     pub a: SideView,
@@ -76,7 +76,7 @@ pub struct ComparisonView {
     pub warnings: Vec<SideWarning>,
     /// Every figure that is decided.
     pub figures: Vec<FigureRow>,
-    /// Which functions' costs changed.
+    /// Functions whose costs changed.
     pub functions: Option<ComparedFunctions>,
     /// Costs of call paths, and proven changes.
     pub stacks: Option<ComparedStacks>,
@@ -103,7 +103,7 @@ pub enum ComparisonOutcome {
     Better,
     /// All are the same within their margins.
     Same,
-    /// Of one it cannot be told.
+    /// One figure is undecided.
     Undecided,
     /// A was compared with itself.
     Noise,
@@ -306,7 +306,7 @@ fn report_beside(of: &ComparisonSource<'_>, id: &str) -> Option<Vec<String>> {
     super::report_below(of.runs.get(id)?, of.folder?)
 }
 
-/// Whether all was decided at a look before the last pair, and nothing else ended the experiment.
+/// Whether a look before the last pair decided everything, and nothing else ended the experiment.
 fn was_decided(of: &Comparison) -> bool {
     let runs = of.a.runs.len().min(of.b.runs.len());
     let is_early = |look: &u32| *look as usize <= runs;
