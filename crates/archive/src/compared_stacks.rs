@@ -40,7 +40,7 @@ pub struct ComparedName {
     pub module: String,
 }
 
-/// A frame below its callers: what it costs with all that it calls.
+/// A frame below its callers, with its cost and that of its calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ComparedFrame {
@@ -56,12 +56,11 @@ pub struct ComparedFrame {
     pub b: f64,
     /// Interval of B less A, as strict as the decision.
     pub interval: (f64, f64),
-    /// Whether something changed in it or below it. Only then what it calls was asked about.
+    /// Whether something changed in it or below. Only then its calls were tested.
     pub asked: bool,
     /// Whether the change of the whole of it is none of chance.
     pub proven: bool,
-    /// The smallest change of it that so many runs show in four of five experiments; `None` where they are too few to show
-    /// any.
+    /// Smallest change that so many runs show in four of five experiments; `None` where they are too few.
     pub visible: Option<f64>,
 }
 

@@ -14,7 +14,7 @@ const MOST_FIGURES: usize = 1_000;
 /// Looks at the pairs of a comparison.
 const MOST_LOOKS: usize = 10;
 
-/// Runs of two sides, and what they decide.
+/// Runs of two sides, and the decisions on them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Always [`Comparison::SCHEMA`].
@@ -25,7 +25,7 @@ pub struct Comparison {
     pub b: ComparedSide,
     /// Whether runs of the two sides stand in pairs, in the order in which they are listed.
     pub paired: bool,
-    /// Whether both sides are the same on purpose: what differs is noise.
+    /// Whether both sides are the same on purpose, to measure noise.
     pub is_aa: bool,
     /// Chance to call anything changed that is not, over all decided figures together.
     pub level: f64,
@@ -45,13 +45,13 @@ pub struct Comparison {
     /// Parts of histogram logs that were left out, and the unit that was assumed, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Which functions' costs changed; `None` where that cannot be told.
+    /// Functions whose costs changed; `None` where that cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<ComparedFunctions>,
     /// Costs of call paths, in a file of their own; `None` where they are not known.
     #[serde(skip)]
     pub stacks: Option<ComparedStacks>,
-    /// Why it cannot be told which functions' costs changed, in one sentence; `None` where it can, or nothing was sampled.
+    /// Why changed functions are not known, in one sentence; `None` where they are, or nothing was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_functions: Option<String>,
 }
@@ -143,7 +143,7 @@ pub struct ComparedSide {
     /// Whether its runs are histogram logs, one each, of which nothing else is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub logs: bool,
-    /// From what intervals within its only run are found; `None` where it has several.
+    /// Blocks of its only run, for intervals within it; `None` where it has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_one_run: Option<RunBlocks>,
 }
@@ -222,12 +222,12 @@ pub struct ComparedFigure {
     pub corrected_p: Option<f64>,
     /// Changes within this share do not matter.
     pub margin: f64,
-    /// The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any.
+    /// Smallest relative change that so many runs show in four of five experiments; 1e9 at most, also where they are
+    /// too few.
     pub visible: f64,
     /// Decision at `level`.
     pub decision: Decision,
-    /// Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
-    /// counted.
+    /// Pairs, or runs of each side, that would show a change as large as the margin; for undecided figures, if known.
     pub needed: Option<u32>,
     /// How well the only run of a side knows the figure, where no test applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -331,7 +331,7 @@ impl Comparison {
         self.figures.iter().any(ComparedFigure::is_better)
     }
 
-    /// Whether it cannot be told of a figure if it changed.
+    /// Whether a figure is undecided.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
         let mut decisions = self.figures.iter().map(|figure| figure.decision);
@@ -340,7 +340,7 @@ impl Comparison {
 }
 
 impl ComparedFigure {
-    /// Changes are told up to this, as a share; what would have to be as large, so few runs cannot show.
+    /// Largest relative change that is given; larger ones show in no number of runs.
     pub const MOST_CHANGE: f64 = 1e9;
 
     /// Whether a test applies: every run has a value, and neither side has one run alone, or none.

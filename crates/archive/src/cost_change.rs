@@ -16,7 +16,7 @@ pub struct CostChange {
     pub p: f64,
     /// Whether the change is significant.
     pub proven: bool,
-    /// The smallest change that so many runs show in four of five experiments; `None` where they are too few to show any.
+    /// Smallest change that so many runs show in four of five experiments; `None` where they are too few.
     pub visible: Option<f64>,
 }
 

@@ -103,8 +103,8 @@ pub(crate) fn where_present<T>(read: io::Result<T>, path: &Path) -> Result<Optio
     }
 }
 
-/// Hands over the lines of a file that a run folder need not have, until `take` wants no more; what follows a line without an
-/// end is left out.
+/// Passes the lines of an optional file of a run folder to `take` until it returns false; nothing is read behind a line
+/// without an end.
 pub(crate) fn each_line(
     path: &Path,
     longest: u64,

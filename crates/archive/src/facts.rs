@@ -14,7 +14,7 @@ pub struct Facts {
     pub seconds: f64,
     /// Requested messages per second; `None` if unthrottled.
     pub requested_rate: Option<f64>,
-    /// Producers were to send so many messages, and no more, and all of them were sent in the measured phase.
+    /// The load was a number of messages, all of which were sent in the measured phase.
     pub counted: bool,
     /// Standard deviation of the number of requested messages, where arrivals are random.
     pub requested_deviation: f64,
@@ -65,14 +65,14 @@ pub struct Facts {
     pub same_machine: bool,
     /// Time that connecting to the broker took: about one round trip, nanoseconds.
     pub round_trip_ns: Option<u64>,
-    /// The shortest time in which the broker itself answered before the load began, nanoseconds: all
-    /// of the way there and back, past whatever passes connections on.
+    /// The broker's shortest time to answer before the load began, nanoseconds: the whole way there and back, through
+    /// any proxy.
     pub idle_answer_ns: Option<u64>,
     /// The process on this machine that passes connections on to the broker: a tunnel, a proxy.
     #[serde(rename = "relay")]
     pub proxy: Option<String>,
-    /// How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
-    /// at the end of the measured phase, at the rate at which it passed on.
+    /// Time that bytes to the broker stayed in that process, nanoseconds: those it held at the end of the measured
+    /// phase, at its rate.
     #[serde(rename = "relay_held_ns")]
     pub proxy_held_ns: Option<u64>,
     /// TCP's figures of that process's own connections to the broker.
@@ -88,7 +88,7 @@ pub struct Facts {
     pub ended: Ended,
 }
 
-/// How the run ended, and what its warnings name: what other parts of the summary hold already.
+/// The run's end, and values that warnings name: facts of other parts of the summary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
     /// Bellows was built without optimisation.
@@ -177,7 +177,7 @@ pub struct OwnFault {
     pub name: String,
     /// When it began, in seconds since the run's origin.
     pub from_s: f64,
-    /// When what it took away was back and answered again; infinite where that did not come.
+    /// When its victim was back and answered again; infinite where it never did.
     pub until_s: f64,
 }
 

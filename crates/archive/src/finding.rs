@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Stalled;
 
-/// Declares the kinds and what is observed of each, so that no sentence asks for a value that a kind does not have.
+/// Declares the kinds and their values, so that no sentence asks for a value that its kind lacks.
 macro_rules! findings {
     ($($(#[$doc:meta])* $kind:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* },)+) => {
         /// The kinds of warning, for machines.
@@ -278,7 +278,7 @@ findings! {
         /// When, seconds since the run's origin.
         at_s: f64,
     },
-    /// Functions were traced on the broker's node while the load ran, which changes what is measured.
+    /// Functions were traced on the broker's node during the load, which changes the measurement.
     Traced {
         /// The functions.
         functions: String,

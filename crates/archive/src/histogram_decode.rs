@@ -34,13 +34,13 @@ const MOST_COUNTERS: u64 = 1 << 17;
 /// A counter takes at most nine bytes.
 const LONGEST: u64 = HEADER as u64 + 9 * MOST_COUNTERS;
 
-/// No interval has as many values.
+/// Values that no interval has.
 const MOST_VALUES: u64 = 1 << 53;
 
 const UNBELIEVED: &str =
     "histogram: its header promises what is not there, or more than is believed";
 
-/// Decodes a histogram. The error says what is wrong with it.
+/// Decodes a histogram. The error names the fault.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Histogram<u64>, String> {
     if !word(bytes, 0).is_some_and(|cookie| DEFLATED.contains(&(cookie & !BESIDE))) {
         return decode_plain(bytes);
@@ -77,8 +77,8 @@ fn decode_plain(bytes: &[u8]) -> Result<Histogram<u64>, String> {
     }
 }
 
-/// A V2 record without what only histograms of floating-point numbers have: what turns their values into integers.
-/// HdrHistogramJS writes the integer 1 there, and another as the offset of its counts, which have none.
+/// A V2 record as one of integers: HdrHistogramJS writes the integer 1 as ratio, and an index offset that its counts do
+/// not have.
 fn for_integers(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if long(&bytes, RATIO.start) == Some(1)
@@ -92,7 +92,7 @@ fn for_integers(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Decodes V0 and V1, whose counts have a fixed size.
+/// Decodes V0 and V1, whose counts have fixed sizes.
 fn decode_old(bytes: &[u8], cookie: u32) -> Result<Histogram<u64>, String> {
     let (at, header) = match cookie & !BESIDE {
         V0 => (4, HEADER_V0),

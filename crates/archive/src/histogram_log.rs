@@ -165,8 +165,7 @@ fn begin(path: &Path, origin_unix_ns: u64) -> io::Result<LineFile> {
 pub struct HistogramRecord {
     /// Metric of its values.
     pub metric: Metric,
-    /// The phase in which it was due: [`Phase::Warmup`], or [`Phase::Measure`], also of what was
-    /// answered in the drain.
+    /// The phase in which it was due: [`Phase::Warmup`], or [`Phase::Measure`], also of answers in the drain.
     pub due: Phase,
     /// Start in seconds since the run's origin.
     pub t: f64,

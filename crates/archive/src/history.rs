@@ -17,7 +17,7 @@ pub struct History {
     pub ad_hoc: bool,
     /// Chance to call anything a change in runs that have none, all figures together.
     pub level: f64,
-    /// Fewer runs can show no change at this level in so many figures: none that lasts until the end.
+    /// Fewest runs that can show a change which lasts until the end, at this level in so many figures.
     pub least_runs: usize,
     /// Fewer runs can show no change that went back.
     pub least_runs_for_return: usize,
@@ -98,7 +98,7 @@ pub struct HistoryChange {
     pub run: usize,
     /// The last run of the old level, and the first of the new one.
     pub between: (String, String),
-    /// The change of the mean, as a share; 1e9 at most, also of what was 0 before.
+    /// Relative change of the mean; 1e9 at most, also from 0.
     pub change: f64,
     /// The chance of such a change where nothing changed.
     pub p: f64,

@@ -1,4 +1,4 @@
-//! `labels.json`: what people say of a run. It may change after the run, so it has a file of its own.
+//! `labels.json`: tags and notes. They may change after the run, so they have a file of their own.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -47,11 +47,11 @@ const MOST_NOTES: usize = 3;
 const SPARSE: f64 = 0.5;
 /// Values in flight at the end need no note up to one in so many.
 const FEW_LATE: u64 = 100;
-/// Characters of what is quoted.
+/// Characters of a quotation.
 const LONGEST_QUOTE: usize = 60;
 /// Metric of a log without tags.
 const UNTAGGED: &str = "latency";
-/// Tags of Artemis perf, and what each is called here.
+/// Tags of Artemis perf, with our metrics.
 const ARTEMIS: [(&str, Metric); 3] = [
     ("delay_send", Metric::SEND_DELAY),
     ("send", Metric::SEND_ACK),
@@ -220,7 +220,7 @@ struct LogReading {
     line_number: u64,
     /// Lines with an interval, those of the warm-up among them.
     intervals: u64,
-    /// Intervals of what was not warm-up that could be read, and what comments tell: the first start, the last end.
+    /// First start and last end of the readable intervals beyond the warm-up, and of those in comments.
     span: Option<(f64, f64)>,
     part: LogPart,
     tags: Vec<ReadTag>,
@@ -237,7 +237,7 @@ struct LogReading {
     /// Lines that were passed over, and why the first were.
     passed_over: u64,
     notes: Vec<String>,
-    /// Why a line that should be an interval is none, and what it says: of the first.
+    /// The first line that should be an interval and is none: why, and its text.
     first_cause: Option<(String, String)>,
 }
 
@@ -368,7 +368,7 @@ impl LogReading {
         Ok(())
     }
 
-    /// Adds an interval; what is wrong with it where it does not fit.
+    /// Adds an interval; an error where it does not fit.
     fn add(&mut self, name: &str, of: &LogInterval<'_>) -> Result<Option<String>, Problem> {
         let (raw, is_warmup) = without_warmup(of.tag.unwrap_or_default());
         let key = key_of(raw);
@@ -496,7 +496,7 @@ impl LogReading {
         })
     }
 
-    /// Notes what the rates leave out, of the tag of which that is most.
+    /// Notes the values that the rates leave out, of the tag with the most.
     fn note_late(&mut self) {
         let most = self.tags.iter().max_by_key(|it| it.late);
         if let Some(tag) = most.filter(|it| it.late > it.sum.len() / FEW_LATE) {
@@ -575,7 +575,7 @@ fn seconds_after(mark: &str, comment: &str) -> Option<f64> {
     text.parse().ok().filter(|it: &f64| it.abs() < LATEST)
 }
 
-/// Reads a line with an interval; what is wrong with it where it is none.
+/// Reads a line with an interval; an error where it is none.
 fn interval(line: &str) -> Result<LogInterval<'_>, String> {
     let (tag, rest) = match line.strip_prefix("Tag=") {
         Some(tagged) => {
@@ -612,7 +612,7 @@ fn interval(line: &str) -> Result<LogInterval<'_>, String> {
     })
 }
 
-/// A tag without what says that it is of the warm-up, and whether it is.
+/// A tag without its mark of the warm-up, and whether it had one.
 fn without_warmup(tag: &str) -> (&str, bool) {
     const WARMUP: usize = "warmup".len();
     let is_warmup = tag

@@ -1,4 +1,4 @@
-//! The latencies of a run in slices of a second or more, so that it can be told how well one run knows its own quantiles.
+//! Latencies of a run in slices of a second or more, for intervals of quantiles within one run.
 
 use hdrhistogram::Histogram;
 
@@ -25,7 +25,7 @@ pub struct LatencySlices {
 const MUCH_LONGER: f64 = 1.5;
 
 impl LatencySlices {
-    /// Adds what was counted in an interval that begins at `start` and is `length` seconds long.
+    /// Adds the values of an interval that begins at `start` and is `length` seconds long.
     pub fn add(&mut self, start: f64, length: f64, histogram: &Histogram<u64>) {
         let is_time = start.abs() < LATEST && (0.0..LATEST).contains(&length);
         if !is_time {

@@ -1,6 +1,5 @@
-//! `limit.json`: at which rates an experiment was tried, what each trial came to, and between which rates the limit lies. It
-//! stands in a folder of its own, with the runs beside it, and is written anew after each of them, so that whoever was
-//! stopped can go on.
+//! `limit.json`: rates at which an experiment was tried, outcome of each trial, and the range of the limit. It stands
+//! in a folder of its own, beside its runs, and is rewritten after each, so that a stopped search can resume.
 
 use std::path::{Path, PathBuf};
 
@@ -138,13 +137,13 @@ impl LimitTrial {
         self.outcome != LimitOutcome::Unclear
     }
 
-    /// Whether it says that its rate does not hold: of what cannot be told nobody knows.
+    /// Whether its rate is known not to hold.
     #[must_use]
     pub fn is_missed(&self) -> bool {
         self.outcome == LimitOutcome::Missed && self.untold().is_none()
     }
 
-    /// A condition that cannot be told, where nothing but such ones speaks against the rate.
+    /// The condition that cannot be told, where only such ones speak against the rate.
     fn untold(&self) -> Option<&RequirementOutcome> {
         let mut untold = self.slos.iter().filter(|it| it.met.is_none());
         let is_all = untold.clone().count() == self.why.len();

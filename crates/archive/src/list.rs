@@ -163,7 +163,7 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     Ok(entries)
 }
 
-/// The folders of several runs in a folder of runs, with what they are.
+/// The folders of several runs in a folder of runs, with their kinds.
 ///
 /// # Errors
 /// As [`list_runs`].
@@ -198,8 +198,7 @@ fn folders(of: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(folders)
 }
 
-/// Folder names begin with the second in which the run began; what began in the same one is told
-/// apart by its record.
+/// Compares by the second in the folder's name, then by the start in the record.
 pub(crate) fn newest_first(a: &RunEntry, b: &RunEntry) -> Ordering {
     let key = |entry: &RunEntry| {
         let second = began(&entry.id).map(str::to_owned);

@@ -12,7 +12,7 @@ pub struct RunLock {
 }
 
 impl RunLock {
-    /// Takes it; where the folder cannot be locked, nobody is told.
+    /// Takes the lock; silently goes without where the folder cannot be locked.
     pub(crate) fn take(dir: &Path) -> Self {
         let lock = || {
             let folder = File::open(dir).ok()?;

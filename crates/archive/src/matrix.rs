@@ -1,5 +1,5 @@
-//! `matrix.json`: several comparisons of runs in pairs, one for each combination of some keys' values. It stands in the folder of
-//! them all, with a folder for each beside it that holds the runs and what they decide.
+//! `matrix.json`: comparisons of runs in pairs, one for each combination of some keys' values. Its folder has a folder
+//! for each, which holds the runs and their comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -94,7 +94,7 @@ impl PairedMatrix {
             .is_ok_and(|it| it.is_file())
     }
 
-    /// Reads what a folder holds: a matrix, or runs in pairs that stand alone.
+    /// Reads the plan of a folder: a matrix, or runs in pairs that stand alone.
     ///
     /// # Errors
     /// Where it holds neither, or that cannot be read.
@@ -222,7 +222,7 @@ impl ComparedMatrix {
         }
     }
 
-    /// Reads what was decided of the cells of a folder.
+    /// Reads the comparisons of a folder's cells.
     ///
     /// # Errors
     /// Where the folder holds no runs in pairs, or nothing was decided of any cell.
@@ -275,7 +275,7 @@ impl ComparedMatrix {
         self.cells.iter().filter_map(|it| it.comparison.as_ref())
     }
 
-    /// Takes up what ended the experiment before all of its runs were made, where anything did.
+    /// Notes why the experiment ended before all of its runs were made, if it did.
     pub fn break_off(&mut self, told: Option<String>) {
         let Some(told) = told else { return };
         let cells = self.cells.iter_mut();
@@ -292,7 +292,7 @@ impl ComparedMatrix {
         self.comparisons().any(Comparison::is_worse)
     }
 
-    /// Whether it cannot be told of a figure of a cell if it changed.
+    /// Whether a figure of a cell is undecided.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
         let is_open = |cell: &ComparedCell| match &cell.comparison {

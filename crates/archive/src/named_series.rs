@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::each_line;
 use crate::{Error, file};
 
-/// Series that a run holds; what is defined beyond them is counted and left out.
+/// Series of a run; further ones are counted and left out.
 pub const MOST_SERIES: usize = 10_000;
 /// The source of the series of the memory of the broker's Erlang nodes.
 pub const ERLANG_MEMORY: &str = "erlang memory";
@@ -117,7 +117,7 @@ enum SeriesLine {
         name: SeriesName,
     },
     Values {
-        /// Seconds since the run's origin: the start of what rates are of, and the time of what is as it is.
+        /// Seconds since the run's origin: start of a rate's interval, or time of a value.
         t: f64,
         /// Seconds that rates are of.
         dt: f64,
@@ -133,8 +133,8 @@ pub struct SeriesNames {
 }
 
 impl SeriesNames {
-    /// The lines that say what was read at `t` seconds after the origin, for the `dt` seconds from then on: the
-    /// definitions of series that are new, then the values. Values that are no numbers are left out, as JSON has none.
+    /// Lines for values at `t` seconds after the origin, of rates for `dt` seconds from then on: definitions of new
+    /// series, then the values. Non-finite values are left out, as JSON has none.
     pub(crate) fn lines(
         &mut self,
         t: f64,

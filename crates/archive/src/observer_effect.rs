@@ -18,7 +18,7 @@ pub struct ObserverEffect {
     pub unit: String,
     /// The load had a target rate, which profiling does not change: its cost shows in CPU and latency.
     pub paced: bool,
-    /// A tracepoint stayed open while sampling was off: what that costs is in no figure.
+    /// A tracepoint stayed open while sampling was off, whose cost is in no figure.
     pub stays_in_the_way: bool,
     /// Messages or operations per second; absent with a target rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub struct EffectFigure {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// The smallest change that as many pairs with as much noise show in four of five runs.
+    /// Smallest change that as many pairs with as much noise show in four of five runs.
     pub visible: f64,
     /// Share of all ways to exchange on and off in pairs that show as large a change; absent for more than 20 pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct EffectFigure {
 }
 
 impl EffectFigure {
-    /// Whether the interval tells a change from none.
+    /// Whether the interval excludes 0.
     #[must_use]
     pub const fn is_told(&self) -> bool {
         self.low > 0.0 || self.high < 0.0

@@ -1,5 +1,5 @@
-//! `pairs.json`: which runs of two sides were made in turns, and which belong together. It stands in a folder of its own, with
-//! the runs beside it, and is written anew after each of them, so that whoever was stopped can go on.
+//! `pairs.json`: pairs of runs of two sides, made in turns. It stands in a folder of its own, beside its runs, and is
+//! rewritten after each, so that a stopped experiment can resume.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub struct PairedRuns {
     pub a: serde_json::Value,
     /// Likewise of side B.
     pub b: serde_json::Value,
-    /// Whether the sides differ in what `a` and `b` hide (`***`).
+    /// Whether the sides differ in values that `a` and `b` mask (`***`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
     /// The runs that were made, in the order of time.
@@ -71,7 +71,7 @@ pub struct PairedRuns {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PairedRun {
-    /// The pair that it belongs to, from 0 on; pairs that were made anew are counted, too.
+    /// Its pair, from 0 on; repeated pairs are counted, too.
     pub pair: u32,
     /// The side that it is of.
     pub side: ComparedSideName,
@@ -79,7 +79,7 @@ pub struct PairedRun {
     pub id: String,
     /// Why it does not count, in a word or two; `None` where it does.
     pub spoiled: Option<String>,
-    /// Its own side spoiled it: that is evidence, so that its pair is not made anew.
+    /// Its own side spoiled it, which is evidence, so that its pair is not repeated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub own: bool,
@@ -159,14 +159,14 @@ impl PairedRuns {
         runs.any(PairedRun::is_hit)
     }
 
-    /// Pairs that may be made in place of others: half as many as were requested.
+    /// Most pairs that are repeated: half as many as were requested.
     #[must_use]
     pub const fn most_anew(&self) -> u32 {
         self.pairs / 2
     }
 
-    /// The pairs that are made anew, by their numbers: those that were hit, as far as there may be so many. In place of the first of them
-    /// the pair after those that were requested is made, and so on.
+    /// Numbers of the pairs that are repeated: disturbed ones, up to the most. The first is repeated as the pair after
+    /// the requested ones, and so on.
     #[must_use]
     pub fn made_anew(&self) -> Vec<u32> {
         let hit = self.runs.iter().filter(|run| run.is_hit());

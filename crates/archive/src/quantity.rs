@@ -1,5 +1,4 @@
-//! The figures of a summary by the names that people write: what can be required of a run, and what repeated
-//! runs are compared by.
+//! Figures of a summary by the names that people write, for requirements, repeated runs and comparisons.
 
 use std::fmt;
 use std::str::FromStr;
@@ -107,7 +106,7 @@ const NO_OPERATIONS: &str = "there was no churn";
 const NO_REQUESTS: &str = "there was no probe";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
 const OF_WHOLE_RUN: &str = "it is known of the whole run only";
-/// Behind what a probe or a page is called.
+/// Suffix behind the name of a probe or a page.
 const FAILED: &str = " failed";
 
 /// Figures of messages that a broker should not have.
@@ -410,7 +409,7 @@ impl Quantity {
         self.unit() == QuantityUnit::PerSecond
     }
 
-    /// Whether it counts what went wrong: none of it is a value as good as any.
+    /// Whether it counts failures: 0 is a value like any other.
     #[must_use]
     pub fn counts_failures(&self) -> bool {
         match &self.0 {

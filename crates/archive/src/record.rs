@@ -1,4 +1,4 @@
-//! `run.json`: what ran, on what, and how it ended.
+//! `run.json`: the run, its surroundings, and its end.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub enum RunState {
     Running,
     /// Ended as planned.
     Complete,
-    /// Stopped by the user; what was measured until then is valid.
+    /// Stopped by the user; earlier measurements are valid.
     Interrupted,
     /// Ended by an error, which stands in [`RunRecord::error`].
     Failed,
@@ -105,7 +105,7 @@ pub struct RunRecord {
 /// A part of a continuous recording: one process in one period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Period {
-    /// The recording's name: what removes old periods removes those of the same name alone.
+    /// The recording's name, by which its old periods are found and removed.
     pub recording: String,
     /// Seconds that a period of it lasts; the first and the last may be shorter.
     pub every_s: f64,

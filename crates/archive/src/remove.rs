@@ -35,8 +35,7 @@ pub struct Removable {
 }
 
 impl Removable {
-    /// Looks whether a folder may be removed: that it is no link, holds only what a run leaves, and that
-    /// nobody writes to it; with tags only where `tagged` says so.
+    /// Checks that a folder may be removed: no link, only files of a run, and no writer; with tags only if `tagged`.
     ///
     /// # Errors
     /// Where it may not.
@@ -143,8 +142,7 @@ fn is_of_a_run(name: &OsStr) -> bool {
     names.contains(&name) || events.any(|event| !event.is_empty())
 }
 
-/// Whether a folder is a run's: by its record, or, where that is lost, by the time in its name and what a
-/// run writes first.
+/// Whether a folder is a run's: by its record or, without one, by the time in its name and a run's first files.
 fn is_run(dir: &Path, files: &[PathBuf]) -> bool {
     let named = dir
         .file_name()

@@ -1,5 +1,4 @@
-//! `repeats.json`: what runs of one experiment, made one after the other, say together. It stands in the folder of
-//! the last of them.
+//! `repeats.json`: figures over consecutive runs of one experiment. It stands in the folder of the last of them.
 
 use std::io;
 use std::path::Path;
@@ -110,7 +109,7 @@ impl Repeats {
         Ok(Some(read))
     }
 
-    /// Whether it holds no more than runs can have led to: whoever draws it draws all of it.
+    /// Whether it holds no more than runs can have led to: reports draw all of it.
     fn is_plausible(&self) -> bool {
         let figures = self.figures.iter().map(|figure| &figure.name);
         let runs = self.runs.iter();

@@ -22,7 +22,7 @@ pub enum QuantityUnit {
     Cores,
 }
 
-/// One requirement of a run, and what came of it.
+/// One requirement of a run, and its outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(default)]
@@ -45,7 +45,7 @@ impl RequirementOutcome {
     /// Why a percentile cannot be told of a few samples.
     pub const TOO_FEW: &str = "fewer than ten samples lie beyond this percentile";
 
-    /// Whether it cannot be told since too little was measured: more of the same would tell.
+    /// Whether too few samples keep it from being told: more of them would help.
     #[must_use]
     pub fn lacks_samples(&self) -> bool {
         self.why.as_deref() == Some(Self::TOO_FEW)

@@ -53,9 +53,9 @@ pub struct ScaleRun {
 pub struct ScaleLaw {
     /// Messages per second of one client alone, λ.
     pub alone: ScaleEstimate,
-    /// Contention, σ: the share of the work that waits for what is shared.
+    /// Contention, σ: share of the work that waits for shared resources.
     pub contention: ScaleEstimate,
-    /// Coherence, κ: what each pair of clients costs to agree.
+    /// Coherence, κ: coordination cost of each pair of clients.
     pub coherence: ScaleEstimate,
     /// The number of clients with the highest throughput; `None` where the runs tell none.
     pub peak: Option<f64>,

@@ -1,4 +1,4 @@
-//! Choosing among the runs of a folder: filters, orders, and what may be pruned.
+//! Selection of runs in a folder: filters, orders, and pruning.
 
 use std::cmp::Ordering;
 use std::str::FromStr;

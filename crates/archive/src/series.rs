@@ -22,8 +22,8 @@ pub struct SeriesPoint {
     pub requested_rate: Option<f64>,
     /// Counts inside the interval.
     pub counters: Counters,
-    /// Latencies of what was answered in the interval and was due in its phase, or in the measured
-    /// phase where this is the drain; whole histograms are in `latency.hlog`.
+    /// Latencies of answers in the interval to operations that were due in its phase, of the drain to those of the
+    /// measured phase; whole histograms are in `latency.hlog`.
     pub latency: Summaries,
     /// How late the generator's own event loop was at worst, nanoseconds.
     pub loop_lag_max_ns: u64,
@@ -46,7 +46,7 @@ pub struct SeriesPoint {
 }
 
 impl SeriesPoint {
-    /// Adds what the interval saw of a scenario.
+    /// Adds a scenario's figures.
     pub fn insert(&mut self, name: &str, point: ScenarioPoint) {
         match name {
             CHURN => self.churn = Some(point),

@@ -42,7 +42,7 @@ pub struct SlicePoint {
         deserialize_with = "scenario::counts"
     )]
     pub counts: BTreeMap<Metric, u64>,
-    /// Latencies of what was answered in the slice.
+    /// Latencies of answers in the slice.
     #[serde(default, deserialize_with = "latencies")]
     pub latency: BTreeMap<Metric, SliceLatency>,
 }
@@ -50,7 +50,7 @@ pub struct SlicePoint {
 /// The latencies of one metric in a slice, nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceLatency {
-    /// The median of what was due in the slice's phase; 0 where that is nothing.
+    /// Median of operations that were due in the slice's phase; 0 without any.
     #[serde(rename = "p50_ns")]
     pub median: u64,
     /// Its 99th percentile.

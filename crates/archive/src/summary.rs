@@ -116,7 +116,7 @@ impl RunSummary {
         first.map_or("messages", |(_, of)| of.unit.as_str())
     }
 
-    /// Adds what became of a scenario.
+    /// Adds a scenario's outcome.
     pub fn insert(&mut self, name: &str, summary: ScenarioSummary) {
         match name {
             CHURN => self.churn = Some(summary),
@@ -140,7 +140,7 @@ impl RunSummary {
         self.scenarios().filter(|(_, of)| of.unit != CALLS)
     }
 
-    /// Whether the run had a load of messages, whatever came of it.
+    /// Whether the run had a load of messages, whatever its outcome.
     #[must_use]
     pub fn has_message_load(&self) -> bool {
         self.has_messages() || self.latency.iter().next().is_some()
@@ -161,7 +161,7 @@ pub struct ProgramSummary {
     pub command: String,
     /// How it ended: `exit status 0`.
     pub status: String,
-    /// The file of the run folder with what it printed.
+    /// The file of the run folder with its output.
     pub log: String,
 }
 
@@ -289,7 +289,7 @@ pub struct FaultOutcome {
     /// How long after its time that was, where it was a second or more: the fault before it took longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_s: Option<f64>,
-    /// How long the broker was to be away, where a length was given: what [`Self::back_s`] has beyond it the broker took to start.
+    /// How long the broker was to be away, if a length was given; [`Self::back_s`] beyond it is the broker's own start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_s: Option<f64>,
     /// Whether it killed a broker or a node that was to stay away to the end.
@@ -302,7 +302,7 @@ pub struct FaultOutcome {
     pub count: Option<u64>,
     /// The broker went on, or was ready again.
     pub back_s: Option<f64>,
-    /// Whether the first confirm was looked for: in a cluster, of what was sent since the fault began.
+    /// Whether the first confirm was looked for: in a cluster, of messages sent since the fault began.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub watched: bool,
     /// The first message was confirmed again.

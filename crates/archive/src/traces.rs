@@ -1,5 +1,5 @@
-//! `traces.jsonl`: calls of a function that was traced on the broker's Erlang node beside the load, a line each; and what a
-//! run says of each trace, and of those who looked into its broker from outside.
+//! `traces.jsonl`: calls of functions that were traced on the broker's Erlang node beside the load, a line each; and a
+//! run's summaries of traces and of other inspections of its broker.
 
 use std::collections::BTreeMap;
 use std::path::Path;

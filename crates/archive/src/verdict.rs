@@ -54,7 +54,7 @@ pub struct Reason {
     pub decided: bool,
 }
 
-/// Why the verdict is what it is; the figures are in [`Facts`].
+/// Cause of the verdict; the figures are in [`Facts`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(tag = "code", rename_all = "snake_case")]
@@ -99,7 +99,7 @@ pub enum Cause {
     },
     /// Broker and generator fill the machine that they share.
     BothFillMachine,
-    /// The machine is full, and the broker may be what fills it.
+    /// The machine is full, perhaps by the broker's work.
     MachineFull,
     /// Neither generator nor broker has anything left.
     BothBusy,
@@ -150,7 +150,7 @@ pub enum Cause {
     },
     /// Sockets were full, and not because the broker did not read.
     NetworkFull,
-    /// A proxy passes on no more, though the broker reads what it passes on.
+    /// A proxy passes on no more, though the broker reads all that comes.
     ProxyFull {
         /// Reason for the wait.
         wait: Awaited,
@@ -181,7 +181,7 @@ pub enum Cause {
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Awaited {
-    /// Answers: as many messages were in flight as may be.
+    /// Answers: the in-flight limit was reached.
     Answers,
     /// Credit: the broker says how many messages it takes.
     Credit,

@@ -1,4 +1,4 @@
-//! Typed warnings: what may be wrong with a number. They are data; `report` makes their sentences.
+//! Typed warnings: doubts about a number. They are data; `report` makes their sentences.
 
 use serde::{Deserialize, Serialize};
 

@@ -97,7 +97,7 @@ impl RunWriter {
         }
     }
 
-    /// Writes what is said of the run beforehand, where anything is.
+    /// Writes labels that were given beforehand, if any.
     pub fn write_labels(&mut self, labels: &Labels) {
         if labels.is_empty() {
             return;
@@ -128,7 +128,7 @@ impl RunWriter {
         }
     }
 
-    /// Appends what named series were at `t` seconds after the origin, or over the `dt` seconds from then on, to
+    /// Appends values of named series at `t` seconds after the origin, of rates over the `dt` seconds from then on, to
     /// `metrics.jsonl`.
     pub fn append_values(
         &mut self,

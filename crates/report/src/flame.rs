@@ -28,8 +28,8 @@ use stacks::{
 use crate::console::sanitise;
 use crate::numbers::weight_head;
 
-/// Frames that are drawn of a stack. Kernels record 127 unless told otherwise; only stacks from
-/// elsewhere are deeper, and no browser shows an image of tens of thousands of rows.
+/// Frames of a stack that are drawn. By default kernels record 127; only stacks from elsewhere are deeper, and no
+/// browser shows an image of tens of thousands of rows.
 const MOST_FRAMES: u32 = 1000;
 /// Name of the frame that stands for all deeper ones.
 const DEEPER: &str = "[deeper frames]";

@@ -153,7 +153,7 @@ pub(crate) fn series_value(value: f64, unit: SeriesUnit) -> String {
     }
 }
 
-/// The weight of samples, in what their event counts: `1,234 calls`, `1.20 MB`, `3.40 s`.
+/// Weight of samples in the unit of their event: `1,234 calls`, `1.20 MB`, `3.40 s`.
 pub(crate) fn weight(weight: u64, unit: &str) -> String {
     match unit {
         "nanoseconds" => duration(weight),

@@ -1,4 +1,4 @@
-//! Characters that nobody sees, or that reorder what others see, as something that is seen.
+//! Visible symbols for characters that are invisible or reorder text.
 
 use std::fmt::Write as _;
 

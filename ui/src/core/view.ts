@@ -52,7 +52,7 @@ shape: string,
  * shared it, was the limit. */
 at_least: boolean, };
 
-/** Why the verdict is what it is; the figures are in [`Facts`]. */
+/** Cause of the verdict; the figures are in [`Facts`]. */
 export type Cause = { "code": "broke_off" } | { "code": "all_failed" } | { "code": "too_short" } | { "code": "no_load" } | { "code": "rate_met",
 /** Lateness that matters more: the broker stood still for a while, or some of it was late for this reason. */
 late: Lateness | null, } | { "code": "consumers_slow" } | { "code": "consumers_behind",
@@ -121,7 +121,7 @@ a: Array<Curve>,
 /** A curve for each run of B. */
 b: Array<Curve>, };
 
-/** A frame below its callers: what it costs with all that it calls. */
+/** A frame below its callers, with its cost and that of its calls. */
 export type ComparedFrame = {
 /** The caller, an index that is smaller than its own. */
 parent?: number,
@@ -133,12 +133,11 @@ a: number,
 b: number,
 /** Interval of B less A, as strict as the decision. */
 interval: [number, number],
-/** Whether something changed in it or below it. Only then what it calls was asked about. */
+/** Whether something changed in it or below. Only then its calls were tested. */
 asked: boolean,
 /** Whether the change of the whole of it is none of chance. */
 proven: boolean,
-/** The smallest change of it that so many runs show in four of five experiments; `None` where they are too few to show
- * any. */
+/** Smallest change that so many runs show in four of five experiments; `None` where they are too few. */
 visible: number | null, };
 
 /** Costs of the broker's functions per message on both sides, in nanoseconds of CPU time. */
@@ -267,7 +266,7 @@ interval: [number, number],
 p: number,
 /** Whether the change is significant. */
 proven: boolean,
-/** The smallest change that so many runs show in four of five experiments; `None` where they are too few to show any. */
+/** Smallest change that so many runs show in four of five experiments; `None` where they are too few. */
 visible: number | null, };
 
 /** One metric's distribution over the measured phase: values at growing percentiles. */
@@ -300,7 +299,7 @@ export type Evidence = {
 seconds: number,
 /** Requested messages per second; `None` if unthrottled. */
 requested_rate: number | null,
-/** Producers were to send so many messages, and no more, and all of them were sent in the measured phase. */
+/** The load was a number of messages, all of which were sent in the measured phase. */
 counted: boolean,
 /** Standard deviation of the number of requested messages, where arrivals are random. */
 requested_deviation: number,
@@ -351,13 +350,13 @@ broker: BrokerUse | null,
 same_machine: boolean,
 /** Time that connecting to the broker took: about one round trip, nanoseconds. */
 round_trip_ns: number | null,
-/** The shortest time in which the broker itself answered before the load began, nanoseconds: all
- * of the way there and back, past whatever passes connections on. */
+/** The broker's shortest time to answer before the load began, nanoseconds: the whole way there and back, through
+ * any proxy. */
 idle_answer_ns: number | null,
 /** The process on this machine that passes connections on to the broker: a tunnel, a proxy. */
 relay: string | null,
-/** How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
- * at the end of the measured phase, at the rate at which it passed on. */
+/** Time that bytes to the broker stayed in that process, nanoseconds: those it held at the end of the measured
+ * phase, at its rate. */
 relay_held_ns: number | null,
 /** TCP's figures of that process's own connections to the broker. */
 behind_relay: ConnectionTime | null,
@@ -403,7 +402,7 @@ reason: string,
 /** How many. */
 count: number, };
 
-/** A figure and what is decided of it, in words. */
+/** A figure and the decision on it in words. */
 export type FigureRow = {
 /** Decision in words. */
 decided: string,
@@ -436,12 +435,12 @@ p: number | null,
 corrected_p: number | null,
 /** Changes within this share do not matter. */
 margin: number,
-/** The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any. */
+/** Smallest relative change that so many runs show in four of five experiments; 1e9 at most, also where they are
+ * too few. */
 visible: number,
 /** Decision at `level`. */
 decision: Decision,
-/** Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
- * counted. */
+/** Pairs, or runs of each side, that would show a change as large as the margin; for undecided figures, if known. */
 needed: number | null,
 /** How well the only run of a side knows the figure, where no test applies. */
 within_one_run?: WithinOneRun | null, };
@@ -480,7 +479,7 @@ rss_mb: Rss,
 nodes: Array<NodeSummary>,
 /** Outcomes of scenarios other than messages, by name. */
 scenarios: { [key in string]: ScenarioSummary },
-/** Other programs that loaded the broker: what they printed has the figures of their load. */
+/** Other programs that loaded the broker; their output has the figures of their load. */
 programs: Array<ProgramSummary>,
 /** Cost of pages of metrics that were requested beside the load. */
 scrapes: Array<ScrapedPage>, };
@@ -539,7 +538,7 @@ p99_ns: number, };
 
 /** A known pattern. */
 export type KnownView = {
-/** Its share, what its samples do and what cured it elsewhere, in a sentence. */
+/** Its share, its samples' work and its cure elsewhere, in a sentence. */
 text: string,
 /** The address where that is written. */
 source: string, };
@@ -670,13 +669,13 @@ bounds: Array<LatencyBound>,
 trials: Array<TrialView>,
 /** Rates that people want next. */
 suggested: Array<SuggestedRate>,
-/** How it was searched, and what limits what it says. */
+/** How it was searched, and limitations of the result. */
 notes: Array<string>,
 /** The knee, at which latency begins to rise faster than the rate. */
 knee: KneeView | null,
 /** The knee, or why it is not known; empty where no latency was measured. */
 knee_text: string,
-/** Throughput against the number of clients, where that is what was varied. */
+/** Throughput against the number of clients, where that was varied. */
 scale: ScaleView | null, };
 
 /** Who or what kept the run from more messages. */
@@ -987,7 +986,7 @@ export type ProgramSummary = {
 command: string,
 /** How it ended: `exit status 0`. */
 status: string,
-/** The file of the run folder with what it printed. */
+/** The file of the run folder with its output. */
 log: string, };
 
 /** Unit of a figure. */
@@ -1114,7 +1113,7 @@ value: number,
 /** Label at its end. */
 label: string, };
 
-/** One requirement of a run, and what came of it. */
+/** One requirement of a run, and its outcome. */
 export type RequirementRow = {
 /** The condition as people write it: `end-to-end p99 < 20ms`. */
 that: string,
@@ -1245,7 +1244,7 @@ interval: [number, number] | null, };
 export type ScaleLawView = {
 /** Messages per second of one client alone. */
 alone: ScaleEstimate,
-/** The share of the work that waits for what is shared. */
+/** Share of the work that waits for shared resources. */
 contention: ScaleEstimate,
 /** Coordination cost of each pair of clients. */
 coherence: ScaleEstimate,
@@ -1368,7 +1367,7 @@ latency: { [key in Metric]: Percentiles },
 /** Counts of scenarios other than messages: per second for counters, as they are for peaks. */
 counts: { [key in Metric]: Array<number | null> }, };
 
-/** A warning as the page shows it: what was observed is in its sentence. */
+/** A warning as the page shows it, with the observed values in its sentence. */
 export type ShownWarning = {
 /** Consequence for the numbers. */
 tier: Tier,
@@ -1390,7 +1389,7 @@ cautious: boolean, };
 
 /** A side of the comparison. */
 export type SideView = {
-/** How many runs of what, in a sentence. */
+/** Number and kind of the runs, in a sentence. */
 told: string,
 /** Its runs that count, in the order in which figures have their values. */
 runs: Array<SideRun>,

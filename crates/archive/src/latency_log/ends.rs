@@ -1,10 +1,11 @@
 //! Whether the second column of a log of latencies holds ends of intervals, or their lengths.
 
-/// Intervals of a tag that are so many times as long as the time that they lie in overlap.
+/// Intervals of a tag overlap if they are together so many times as long as their span.
 pub(super) const OVERLAPPING: f64 = 1.1;
 /// Seconds that are no length, and no start of a log that counts from its own: they are of 1973.
 const SINCE_1970: f64 = 1e8;
-/// A start is so many times as long ago as the interval is long where both are times of a clock, and not of the log.
+/// Start and length are both clock times, and not the log's, if the start is so many times as long ago as the interval
+/// is long.
 const LONG_AGO: f64 = 100.0;
 
 /// Whether the second column of an interval is its end, where it may be its length, too.

@@ -1,4 +1,4 @@
-//! Histogram logs as anybody may have written them: what is read of them, and what is refused and why.
+//! Histogram logs of any origin: their values, and refusals with reasons.
 
 use std::io::Write as _;
 

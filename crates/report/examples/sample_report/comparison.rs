@@ -1,4 +1,4 @@
-//! Runs of two sides in turns, and what was decided of them: seven pairs, of which one was made anew.
+//! Runs of two sides in turns, and their comparison: seven pairs, one of them repeated.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

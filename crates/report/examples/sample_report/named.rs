@@ -5,7 +5,7 @@ use archive::{RunWriter, SeriesName, SeriesUnit};
 use crate::State;
 use crate::random::Random;
 
-/// Writes what was read in a second.
+/// Writes the values of a second.
 pub(crate) fn write(writer: &mut RunWriter, second: u32, state: &State) {
     let mut random = Random(u64::from(second) + 99);
     let t = f64::from(second);

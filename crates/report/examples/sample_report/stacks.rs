@@ -294,7 +294,7 @@ fn processes(out: &mut StacksWriter, state: &State) -> Vec<u32> {
     all.iter().map(|process| out.process(process)).collect()
 }
 
-/// Events beside time on CPU, with what a sample of them weighs at most and how many there are for each of CPU time.
+/// Events beside time on CPU, with the largest weight of a sample and the number of samples per CPU sample.
 const FURTHER: [(&str, &str, &str, EventKind, u64, u32); 2] = [
     (
         "off-cpu",

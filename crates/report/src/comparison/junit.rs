@@ -33,7 +33,7 @@ fn broke_off(of: &ComparedMatrix) -> Option<Case> {
     })
 }
 
-/// A test for each cell: worse has failed, whatever became better in it.
+/// A test for each cell: one with a figure for the worse fails, whatever became better in it.
 fn cells(of: &ComparedMatrix) -> Vec<Case> {
     let cell = |cell: &ComparedCell| {
         let (told, outcome) = match &cell.comparison {

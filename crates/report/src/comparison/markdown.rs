@@ -30,7 +30,7 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
     out
 }
 
-/// Every cell in a row, and behind it what each of them says for itself.
+/// Every cell in a row, then the sentences of each.
 fn matrix(out: &mut String, of: &ComparedMatrix) {
     let _ = writeln!(out, "**{}**\n", escape(&matrix_words::headline(of)));
     for (side, told) in ["A", "B"].iter().zip(matrix_words::sides(of)) {

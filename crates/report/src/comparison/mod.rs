@@ -12,7 +12,7 @@ use archive::ComparedMatrix;
 /// A form for CI servers and other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonFormat {
-    /// JUnit XML: a test for each figure, or for each cell of a matrix. What cannot be told is skipped, not passed.
+    /// JUnit XML: a test for each figure, or for each cell of a matrix. Undecided ones are skipped, not passed.
     Junit,
     /// Markdown for a comment or the summary of a job.
     Markdown,

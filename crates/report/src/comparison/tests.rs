@@ -352,7 +352,7 @@ fn what_one_side_alone_has_is_told_in_words() {
     );
 }
 
-/// Counts are decided also where some runs have none: no form says that it cannot be told then.
+/// Counts are decided also where some runs have none; no form calls them undecided then.
 #[test]
 fn what_is_decided_of_counts_is_said_also_where_some_runs_have_none() {
     let refused = |decision, margin| ComparedFigure {

@@ -42,7 +42,7 @@ pub struct WakeRow {
     pub late: [Nanos; 3],
 }
 
-/// The table of a calibration, below one line that says of what.
+/// The table of a calibration, below a line that names its machine.
 #[must_use]
 pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: Style) -> String {
     let mut out = style.strong(&sanitise(machine)) + "\n\n";

@@ -1,4 +1,4 @@
-//! The table of what the time of a profile went into.
+//! Table of a profile's classes of code.
 
 use stacks::Profile;
 
@@ -8,7 +8,7 @@ use super::text::{Style, sanitise};
 use crate::numbers::{percent_digits, weight, weight_digits, weight_head};
 use crate::text;
 
-/// The classes of a profile's samples, and below them what is to be known of the whole, ending in a newline.
+/// Classes of a profile's samples, and notes on the whole, ending in a newline.
 #[must_use]
 pub fn classes(profile: &Profile, style: Style) -> String {
     let unit = sanitise(&profile.header.unit);

@@ -1,4 +1,4 @@
-//! Two sides on a terminal: what is decided first, then every figure with its interval.
+//! Two sides on a terminal: the decision first, then every figure with its interval.
 
 use archive::Comparison;
 

@@ -12,7 +12,7 @@ use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_cha
 use crate::numbers::{count, counted, percent_digits, weight};
 use crate::text::functions::other_builds;
 
-/// Shares of which the smallest change that shows is told.
+/// Shares whose smallest visible change is given.
 const EXAMPLES: [f64; 2] = [0.01, 0.1];
 
 /// Order of the rows; by change, those that chance explains come last.
@@ -29,7 +29,7 @@ pub enum DifferenceSort {
     Total,
 }
 
-/// Two profiles, and what is shown of them.
+/// Two profiles, and options of their table.
 pub struct DifferenceTable<'a> {
     /// Kind of the rows.
     pub of: FunctionRowOf,
@@ -100,7 +100,7 @@ impl DifferenceTable<'_> {
     }
 }
 
-/// The functions of two profiles, and below them what is to be known of the whole, ending in a newline.
+/// Functions of two profiles, and notes on the whole, ending in a newline.
 #[must_use]
 pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
     let rows = table.rows();

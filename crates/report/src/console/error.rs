@@ -1,4 +1,4 @@
-//! One clear line for what went wrong, and one for what to do.
+//! One clear line for the error, and one for the remedy.
 
 use measure::Problem;
 use serde_json::json;

@@ -22,7 +22,7 @@ pub enum FunctionSort {
     SelfShare,
     /// Samples with the function anywhere.
     Total,
-    /// How far the share at the leaf differs from that in the rest; what chance gives comes last.
+    /// Difference between the shares at the leaf in part and rest; chance differences come last.
     Change,
 }
 
@@ -233,8 +233,8 @@ pub fn few_samples(profile: &Profile, style: Style) -> String {
     lines.iter().map(|line| style.strong(line) + "\n").collect()
 }
 
-/// The functions of a profile, and below them what is to be known of the whole, ending in a
-/// newline. Shares are of all samples, also where only some functions are shown.
+/// Functions of a profile, and notes on the whole, ending in a newline. Shares are of all samples, also where only some
+/// functions are shown.
 #[must_use]
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
     let rows = options.rows(profile);

@@ -1,4 +1,4 @@
-//! The runs of an experiment over time on a terminal: each figure as a line of bars, with what changed below it.
+//! Runs of an experiment over time on a terminal: each figure as a line of bars, with its changes below.
 
 use archive::{History, HistoryChange, HistoryFigure};
 
@@ -14,7 +14,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const INDENT: usize = 2;
 /// Runs that a level has at least.
 const LEAST_OF_LEVEL: usize = 3;
-/// Runs that are left out or lie apart are named up to so many.
+/// Outliers and runs left out that are named; further ones are counted.
 const MOST_NAMED: usize = 3;
 
 /// The history, ending in a newline.

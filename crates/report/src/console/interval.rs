@@ -32,7 +32,7 @@ pub(super) fn counts(shape: &Shape) -> impl Iterator<Item = Count> {
     all.map(|(_, count)| count)
 }
 
-/// Columns that a line has room for; what says least is left out.
+/// Columns of a line; its least important parts are left out.
 const MOST_COLUMNS: usize = 200;
 
 /// A part of a line.
@@ -54,7 +54,7 @@ impl LinePart {
     }
 }
 
-/// How much a part tells: where a line has no room for all, the last ones are left out.
+/// Importance of a part: where a line has no room for all, the last ones are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// Rates of the load.
@@ -63,17 +63,17 @@ pub(super) enum Rank {
     Telling,
     /// Activity beside the load.
     Beside,
-    /// Further counts, and what was selected of pages.
+    /// Further counts, and selected series of pages.
     More,
     /// CPU and memory.
     Usage,
-    /// Parts and explanations of what stands already.
+    /// Parts and explanations of other parts.
     Detail,
 }
 
-/// The line of an interval, ending in a newline: when it ended, the phase, and what the live table shows of it, each by
-/// its name and two blanks apart; `beside` is what else has come meanwhile. Zeros are left out, and what says least where the
-/// line would be too long, which ends in an ellipsis then, if it was more than details. `None` where there is nothing to tell.
+/// The line of an interval, ending in a newline: its end, the phase, and the figures of the live table by name, two
+/// blanks apart, then `beside`. Zeros are left out. Too long a line loses its least important parts and ends in an
+/// ellipsis, if more than details was lost. `None` where there is nothing to report.
 pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> Option<String> {
     let mut parts = of_messages(shape, point);
     let several = point.scenarios().count() > 1;

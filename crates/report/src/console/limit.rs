@@ -1,4 +1,5 @@
-//! A search for the highest rate that holds, on a terminal: what was found, every rate with its latencies, what to run next.
+//! A search for the highest rate that holds, on a terminal: the result, every rate with its latencies, the next
+//! commands.
 
 use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
 use measure::LatencySummary;
@@ -68,7 +69,7 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Throughputs of numbers of clients, and what the law says of them.
+/// Throughputs of numbers of clients, and the law's explanation.
 fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for text in scale_explained(scale) {

@@ -79,7 +79,7 @@ impl Live {
         self.closed
     }
 
-    /// Says what is being done before the load starts, or after it has ended.
+    /// Names the current step before the load starts, or after it has ended.
     pub fn step(&mut self, text: &str) {
         match &mut self.view {
             View::Quiet => {}
@@ -193,7 +193,7 @@ impl Live {
         }
     }
 
-    /// Leaves one line above what is redrawn.
+    /// Writes one line above the live table.
     pub fn say(&mut self, text: &str) {
         let text = sanitise(text);
         match &mut self.view {
@@ -285,7 +285,7 @@ impl TableView {
         }
     }
 
-    /// Before the load, what is waited for is the step itself.
+    /// Before the load, the wait is a step of its own.
     fn waiting(&mut self, text: &str, waited: Duration) {
         if self.table.is_loading() {
             self.table.waiting = Some(format!("{text}: {} s", waited.as_secs()));
@@ -307,8 +307,8 @@ impl TableView {
         }
     }
 
-    /// Takes over the size of a terminal that may have changed. Lines that were drawn for another width were broken or joined by the
-    /// terminal, so that the bar no longer knows where they stand: the screen is drawn anew.
+    /// Takes over the size of a terminal that may have changed. The terminal broke or joined lines of another width, so
+    /// that their places are lost: the screen is drawn again.
     fn resize(&mut self, now: Style) {
         if self.table.resize(now) {
             self.bar.suspend(out::clear_screen_aside);

@@ -16,9 +16,9 @@ const LOOK_BACK: usize = 10;
 const MOST_SERIES: usize = 1_000;
 /// Columns that a page's name keeps where the table is wide.
 const LEAST_NAME: usize = 12;
-/// A request that takes longer is told of while it does.
+/// Requests that take longer are shown meanwhile.
 const LONG: Nanos = Nanos::from_millis(1_000);
-/// Series that each page has, whatever stands on it.
+/// Series that every page has.
 const TIME: &str = "scrape time";
 const SIZE: &str = "size of the page";
 const SERIES: &str = "series of the page";
@@ -56,21 +56,21 @@ struct LivePage {
     series: f64,
     /// Counts of all requests, where they are reported.
     requests: Option<PageRequests>,
-    /// Requests that failed, where each of them is told.
+    /// Failed requests, where each of them is reported.
     failures: u64,
-    /// The last request brought no page: what is known is of an earlier one.
+    /// The last request brought no page: values are of an earlier one.
     is_away: bool,
     /// Selected series of the last page: names with labels, and values with their units.
     selected: Vec<(String, String)>,
-    /// How long each took that nobody was told of, and failures that were told.
+    /// Durations not yet shown, and failures already shown.
     news: Vec<f64>,
     failures_told: u64,
-    /// Values that were told, as long as they stay as they are.
+    /// Values already shown, as long as they stay.
     values_told: BTreeMap<String, String>,
 }
 
 impl LiveBeside {
-    /// The measured phase begins: what came before does not count.
+    /// Begins the measured phase: earlier values do not count.
     pub(super) fn begin(&mut self) {
         for page in self.pages.values_mut() {
             (page.pages, page.max_s) = (0, 0.0);
@@ -81,7 +81,7 @@ impl LiveBeside {
         self.pages.is_empty()
     }
 
-    /// Takes what came of the requests for a page.
+    /// Takes over the counts of a page's requests.
     pub(super) fn requested(&mut self, page: &str, requests: PageRequests) {
         let page = self.pages.entry(page.to_owned()).or_default();
         let Some(before) = page.requests.replace(requests) else {
@@ -102,7 +102,7 @@ impl LiveBeside {
         page.look_back(f64::NAN);
     }
 
-    /// Takes what a source of named series has now.
+    /// Takes over new values of named series.
     pub(super) fn add(&mut self, values: &[(SeriesName, f64)]) {
         let value = |name: &str| {
             let mut values = values.iter();

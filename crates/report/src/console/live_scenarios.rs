@@ -1,4 +1,4 @@
-//! The live table of scenarios other than messages: counts and latencies, as many of them as there is room for.
+//! The live table of scenarios other than messages: counts and latencies, as far as there is room.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -87,7 +87,7 @@ impl<'a> LiveScenarios<'a> {
         out
     }
 
-    /// Each scenario's first counts, and one table of their first latencies, and `more` rows of what tells most beyond them.
+    /// Each scenario's first counts, one table of first latencies, and `more` rows of the next most important figures.
     pub(super) fn brief(&self, more: usize) -> Vec<String> {
         let further = self.most_telling(more, |_| true);
         let (mut out, mut shown, mut is_measured) = (Vec::new(), Vec::new(), false);
@@ -155,7 +155,7 @@ impl<'a> LiveScenarios<'a> {
         out
     }
 
-    /// The first of what is shown only where there is room, one scenario after the other.
+    /// The first of the figures for spare room, one scenario after the other.
     fn most_telling(&self, number: usize, is_wanted: impl Fn(Metric) -> bool) -> Vec<Metric> {
         let mut all: Vec<(u8, usize, Metric)> = Vec::new();
         for of in self.all() {

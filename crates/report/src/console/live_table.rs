@@ -24,7 +24,7 @@ const FIRST: [&str; 2] = ["sent", "received"];
 /// Latencies of messages that stay where there is no room for all.
 const HEADLINES: [Metric; 2] = [Metric::ACK_RESPONSE, Metric::END_TO_END];
 
-/// How much is shown of messages, or of what goes on beside them.
+/// Rows of messages, or of the activity beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// All rows.
@@ -37,7 +37,7 @@ enum Extent {
     Nothing,
 }
 
-/// How much of messages and of what goes on beside them is shown, in the order in which it is tried.
+/// Extents of messages and of the activity beside them, in the order in which they are tried.
 const LAYOUTS: [(Extent, Extent); 6] = [
     (Extent::Whole, Extent::Whole),
     (Extent::Whole, Extent::Brief),
@@ -186,8 +186,8 @@ impl LiveTable {
         out
     }
 
-    /// The figures, as many of them as there is room for: those of messages give way to what goes on beside them, for which
-    /// whoever has something requested beside messages looks.
+    /// Figures, as far as there is room: those of messages give way to those of scenarios beside them, which were asked
+    /// for.
     fn body(&self, columns: usize, room: usize) -> Vec<String> {
         let is_alone = !self.has_beside();
         let layouts = LAYOUTS

@@ -12,7 +12,7 @@ use crate::numbers::{count, counted, percent_digits, seconds_digits, three_digit
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
 
-/// The line on the requested messages; what was requested of another scenario stands in its headline.
+/// Line on requested messages; other scenarios have theirs in the headline.
 pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
     let asked = summary.requested.as_ref();
     requested(

@@ -7,7 +7,7 @@ use super::text::{Style, sanitise};
 use crate::numbers::{count, three_digits};
 use crate::text::{change_and_interval, effect_percent};
 
-/// Places of the columns of what would show, which narrow screens leave out.
+/// Columns of the smallest visible changes, which narrow screens leave out.
 const VISIBLE: [usize; 2] = [4, 6];
 
 /// The table, ending in a newline.

@@ -1,5 +1,5 @@
-//! The one way out to a terminal. Whoever has text for people hands it on here, and what could move the
-//! cursor, change the terminal or turn the text around is shown as a symbol, whoever wrote it.
+//! The one way out to a terminal. All text for people passes here, and characters that could move the cursor, change
+//! the terminal or turn the text around are shown as symbols, whoever wrote them.
 //!
 //! Text from a network is made harmless where it is put into a line ([`super::sanitise`]), so that it cannot
 //! begin a line of its own either; this is what holds where somebody forgot that.
@@ -25,7 +25,7 @@ const OWN_CODES: [&str; 9] = [
 /// Goes to the first line of a terminal, and clears all of it.
 const CLEAR_SCREEN: &[u8] = b"\x1b[H\x1b[J";
 
-/// Lines with the product's own colours; every other control character, and what turns text around, as a symbol.
+/// Lines with the product's own colours; all other control and text-direction characters as symbols.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {

@@ -121,7 +121,7 @@ fn inline(text: &str, topic_of: TopicOf) -> String {
     out.replace("**", "")
 }
 
-/// The first `[label](target)`, between what is before and after it. Code is left alone.
+/// The first `[label](target)`, between the text before and after it. Code is left alone.
 fn link(text: &str) -> Option<(&str, &str, &str, &str)> {
     let mut from = 0;
     loop {

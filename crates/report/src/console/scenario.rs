@@ -29,7 +29,7 @@ pub(super) fn called(name: &str) -> String {
     scenario_name(&sanitise(name))
 }
 
-/// Counters as rates, and the largest values; none of what was nothing.
+/// Counters as rates, and the largest values; zeros are left out.
 pub(super) fn of_interval(
     point: &ScenarioPoint,
     seconds: f64,
@@ -58,7 +58,7 @@ pub(super) fn rate_with_unit(rate: f64, unit: &str) -> String {
     }
 }
 
-/// A number in a column whose heads say what is counted, but bytes, which have a unit of their own.
+/// A number below a head that names its unit; bytes bring their own.
 pub(super) fn with_own_unit(number: u64, unit: &str) -> String {
     match unit {
         BYTES => bytes(number),

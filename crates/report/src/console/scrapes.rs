@@ -21,7 +21,7 @@ const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: com
 /// The scrapes of a page.
 #[derive(Clone, Debug)]
 pub struct ScrapeRow {
-    /// The page, and what its requests came to.
+    /// The page, and the outcome of its requests.
     pub page: ScrapedPage,
     /// Bytes that were parsed per second of parsing; 0 where nothing was.
     pub parse_rate: f64,
@@ -83,7 +83,7 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     out
 }
 
-/// A page's row: what every table begins with, and these.
+/// A page's row: the first cells of every table, and these.
 fn row<const N: usize>(page: &ScrapedPage, further: [String; N]) -> Vec<String> {
     let mut cells = vec![
         sanitise(&page.name).into_owned(),

@@ -1,4 +1,4 @@
-//! Progress of what has a known number of steps.
+//! Progress of a known number of steps.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -1,5 +1,5 @@
-//! The summary of a run, on a terminal and in a pipe alike: what puts its figures in doubt stands above them, and the
-//! report's path last.
+//! The summary of a run, on a terminal and in a pipe alike: doubts about its figures stand above them, the report's
+//! path last.
 
 use archive::{
     Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier,
@@ -114,7 +114,7 @@ fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
     vec![accounts, latencies]
 }
 
-/// The headline, what ended a run that failed, the verdict, and what decided it.
+/// The headline, a failed run's error, the verdict, and its reasons.
 fn first(record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
     let columns = style.prose_columns();
     let headline = wrap(&headline(record, summary), columns);
@@ -191,8 +191,8 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
     sanitise(&format!("{}: {sentence}", record.name)).into_owned()
 }
 
-/// Messages at the left, and what they cost both processes at the right, or below where there is no room; and what
-/// became of the messages.
+/// Messages at the left, their cost to both processes at the right, or below where there is no room; and the messages'
+/// outcome.
 fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
     // One is of the whole run, warm-up and drain included, the other of the measured phase, or of a time of its own.
     let measured = match summary.lasted {
@@ -388,7 +388,7 @@ pub fn warnings(all: &[Warning], style: Style) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Each warning of some tiers behind what it takes from the numbers, the gravest first.
+/// Warnings of some tiers, each behind its consequence for the numbers, the gravest first.
 fn warning_lines(all: &[Warning], of: impl Fn(Tier) -> bool, style: Style) -> Vec<String> {
     let mut all: Vec<&Warning> = all.iter().filter(|warning| of(warning.tier)).collect();
     all.sort_by_key(|warning| warning.tier);

@@ -7,9 +7,9 @@ pub(super) use crate::numbers::FOOTNOTE;
 const GAP: usize = 2;
 /// No column gets narrower than this.
 const LEAST_WIDTH: usize = 8;
-/// Words have room in so many columns.
+/// Columns that words need.
 const LEAST_PROSE: usize = 16;
-/// Most names have room in so many columns, or both of their ends.
+/// Columns that most names need, or both of their ends.
 const LEAST_NAME: usize = 20;
 
 /// How a column lies.

@@ -216,7 +216,7 @@ fn terminal(columns: usize) -> Style {
     }
 }
 
-/// A text without what its layout adds.
+/// A text without its layout.
 fn flowing(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

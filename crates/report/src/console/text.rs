@@ -1,4 +1,4 @@
-//! Text for terminals: what is safe to print, how wide it is, and how numbers look.
+//! Text for terminals: safe to print, with its width, and numbers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -75,25 +75,25 @@ impl Style {
         lines.iter().map(|line| self.faint(line)).collect()
     }
 
-    /// Bold, for what is read first.
+    /// Bold, for headlines.
     #[must_use]
     pub fn strong(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    /// Dim, for what is read last.
+    /// Dim, for details.
     #[must_use]
     pub fn faint(self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    /// Yellow, for what asks for attention; the words beside it say so too.
+    /// Yellow, for cautions; the words beside it say so too.
     #[must_use]
     pub fn caution(self, text: &str) -> String {
         self.paint("33", text)
     }
 
-    /// Bold red, for what went wrong; the words beside it say so too.
+    /// Bold red, for errors; the words beside it say so too.
     #[must_use]
     pub fn alarm(self, text: &str) -> String {
         self.paint("1;31", text)
@@ -149,7 +149,7 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// At most `columns` wide; what is cut off is shown as `…`.
+/// At most `columns` wide; a cut is shown as `…`.
 #[must_use]
 pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
@@ -171,7 +171,7 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The end of a name, which tells it from others that begin alike: at most `room` wide, and what is cut off is shown as `…`.
+/// The distinctive end of a name, at most `room` wide; a cut is shown as `…`.
 #[must_use]
 pub(super) fn fit_end(name: &str, room: usize) -> String {
     if width(name) <= room {
@@ -188,7 +188,7 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
     format!("…{end}")
 }
 
-/// Both ends of a name, of which either may tell it from others: at most `room` wide, and what is cut out is shown as `…`.
+/// Both ends of a name, either of which may be distinctive, at most `room` wide; a cut is shown as `…`.
 #[must_use]
 pub(super) fn fit_middle(name: &str, room: usize) -> String {
     if width(name) <= room {
@@ -208,7 +208,7 @@ struct ConnectionName<'a> {
     broker: &'a str,
     /// The name that the client gave itself; empty where it gave none.
     given: &'a str,
-    /// The number of a channel, and what else stands in brackets.
+    /// The number of a channel, and other text in brackets.
     number: &'a str,
 }
 
@@ -241,7 +241,7 @@ impl<'a> ConnectionName<'a> {
         format!("{role}…{port}")
     }
 
-    /// The name that the client gave itself, without what all clients of bellows begin with.
+    /// The client's own name, without the prefix of all clients of bellows.
     fn own(&self) -> &'a str {
         self.given.strip_prefix("bellows ").unwrap_or(self.given)
     }
@@ -499,7 +499,7 @@ pub fn prose(text: &str, style: Style) -> String {
     out
 }
 
-/// Names, and beside each in a column what it is, over as many lines as that needs.
+/// Names, and beside each in a column its text, over as many lines as that needs.
 #[must_use]
 pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> String {
     let names = rows

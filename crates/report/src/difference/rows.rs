@@ -1,4 +1,4 @@
-//! The shares of functions, or of what stands in their place, in two profiles.
+//! Shares of functions, or of modules, threads or classes, in two profiles.
 
 use std::collections::BTreeMap;
 

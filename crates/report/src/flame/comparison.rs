@@ -1,5 +1,5 @@
-//! The differential flame graph of a comparison: call paths of many runs of two sides, as wide as the mean of what they cost on both, in
-//! the colours of what is proven.
+//! Differential flame graph of a comparison: call paths of many runs of two sides, as wide as their mean cost on both,
+//! coloured by proven changes.
 
 use archive::{ComparedFrame, ComparedStacks};
 use measure::Problem;
@@ -10,7 +10,7 @@ use crate::text::functions::{frame_told, signed_time, time};
 use crate::text::shortened;
 use stacks::folded_name;
 
-/// Characters of a name that are drawn, so that the file stays small whatever a broker calls its functions.
+/// Characters of a name that are drawn, so that the file stays small.
 const LONGEST: usize = 160;
 /// In place of a function's missing name.
 const NO_NAME: &str = "[unknown]";

@@ -192,7 +192,7 @@ impl Picture {
         marked
     }
 
-    /// Writes down how wide the drawn nodes are, by what they have beyond their drawn callees.
+    /// Writes the widths of the drawn nodes, without those of their drawn callees.
     fn stacks(
         &mut self,
         tree: &DifferenceTree,
@@ -211,7 +211,7 @@ impl Picture {
         self.lines.extend(lines);
     }
 
-    /// Draws what has no width in the profile that gives the widths, below one frame of its own, with its callers.
+    /// Draws frames that the profile which gives the widths lacks, below one frame of their own, with their callers.
     fn elided(
         &mut self,
         tree: &DifferenceTree,

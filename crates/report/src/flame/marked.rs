@@ -102,7 +102,7 @@ impl Marked<'_> {
     }
 }
 
-/// How wide a tree's frames are, and what is drawn of them.
+/// Widths of a tree's frames, and the drawn ones.
 pub(super) struct Widths<'w> {
     /// Name of the root; empty without one.
     pub(super) root: &'w str,
@@ -114,8 +114,8 @@ pub(super) struct Widths<'w> {
 }
 
 impl Widths<'_> {
-    /// The drawn frames as folded text, each with what it has beyond its drawn callees. Frames come after their callers, whose place
-    /// `parent` tells.
+    /// The drawn frames as folded text, each without its drawn callees. Frames come after their callers, which `parent`
+    /// gives.
     pub(super) fn lines(&self, parent: impl Fn(usize) -> Option<usize>) -> Vec<String> {
         let units = |at: usize| {
             let share = self.shares.get(at).copied().unwrap_or(0.0);

@@ -38,7 +38,7 @@ pub(super) fn wrapped(svg: String, subtitle: &str) -> String {
     format!("{before}<text id=\"subtitle\"{attributes}>{text}</text>{after}")
 }
 
-/// The begin of a picture that is so much higher: the image, what is seen of it, and its background.
+/// The begin of a picture that is so much higher: the image, its view box, and its background.
 pub(super) fn higher(before: &str, room: usize) -> String {
     let [is, becomes] = [height(before), height(before) + room];
     before

@@ -39,7 +39,7 @@ pub fn render(run: &RunReader) -> Result<String, Problem> {
 pub struct RedactedPage {
     /// The document.
     pub html: String,
-    /// Names that cannot be told from words of every report, such as `test`: they are blotted where they stand as names, and not in
+    /// Names that are words of every report, such as `test`: they are blotted where they stand as names, and not in
     /// sentences.
     pub ordinary: Vec<String>,
 }

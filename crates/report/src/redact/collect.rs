@@ -143,7 +143,7 @@ const USUAL_VALUES: &str = "user nice system idle iowait irq softirq steal runni
     binary_alloc driver_alloc eheap_alloc ets_alloc exec_alloc fix_alloc literal_alloc ll_alloc mseg_alloc sl_alloc std_alloc sys_alloc temp_alloc \
     test_alloc scheduler dirty_cpu_scheduler dirty_io_scheduler aux poll async normal dirty_cpu dirty_io_thread check_io emulator gc port sleep some full";
 
-/// Whether a value that tells sorts apart is none of somebody's own.
+/// Whether a value of a sorting label is common, and nobody's own.
 fn is_usual_value(value: &str) -> bool {
     let is_processor = |value: &str| {
         let number = value.strip_prefix("cpu");

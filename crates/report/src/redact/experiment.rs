@@ -1,5 +1,4 @@
-//! Names in experiments and command lines: which of their keys hold names, which hold numbers and choices, and what is done with
-//! keys that nobody has thought of.
+//! Names in experiments and command lines: keys that hold names, keys that hold numbers and choices, and unknown keys.
 
 use std::collections::HashSet;
 
@@ -24,7 +23,7 @@ enum Held {
     Words,
 }
 
-/// Keys that hold choices, or what bellows itself reads.
+/// Keys that hold choices, or values that bellows itself reads.
 const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins schedule rate every stream-offset \
     nodes recover apply-to delivery that slo think-time for at delay warmup measure drain min-block start-delay start-after consumer-latency \
     consumer-rate confirm-timeout timeout ttl poll message-size declare content-type content-encoding event precision from most least pairs seed \
@@ -139,7 +138,7 @@ fn is_public_key(key: &str) -> bool {
         || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
 }
 
-/// Notes every text of a table; what is no number is somebody's.
+/// Notes every text of a table that is no number.
 fn note_own_values(names: &mut Names, key: &str, value: &Value) {
     match value {
         Value::Object(fields) => {

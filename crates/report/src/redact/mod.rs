@@ -102,7 +102,7 @@ impl Redaction {
         }
     }
 
-    /// Hides what others said within a sentence.
+    /// Hides others' words within a sentence.
     fn hide_said(&mut self, said: Option<&SaidWithin>, sentence: &mut String) {
         if let Some(said) = said {
             let shown = match said.has_cause && said.text.contains(": ") {
@@ -209,7 +209,7 @@ impl Redaction {
         })
     }
 
-    /// Names that cannot be told from words of every report, and stand in the finished one: they were blotted where they stand as names
+    /// Names that are words of every report and stand in the finished one: they were blotted where they stand as names
     /// alone.
     pub(crate) fn ordinary(&self) -> Vec<String> {
         let ordinary = self.names.all().filter(|it| it.is_ordinary);
@@ -257,7 +257,7 @@ fn titles(element: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a name stands in a text as a word, or anywhere if it is long enough to be told from others.
+/// Whether a name stands in a text as a word, or anywhere if it is long enough to be distinctive.
 fn remains(all: &str, key: &str) -> bool {
     let word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     all.match_indices(key).any(|(at, _)| {
@@ -289,7 +289,7 @@ fn gather(data: &Shown, left: &HashSet<String>, texts: &mut Vec<String>) {
     }
 }
 
-/// The last part of a path; what is no path stays.
+/// The last part of a path; other texts stay.
 fn file_name(path: &str) -> String {
     match path.contains('/') {
         true => path.rsplit('/').next().unwrap_or(path).to_owned(),

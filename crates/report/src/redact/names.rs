@@ -1,4 +1,4 @@
-//! The names that are blotted out, and what stands in their places.
+//! Names that are blotted out, and their pseudonyms.
 
 use std::collections::{HashMap, HashSet};
 
@@ -54,7 +54,7 @@ pub(super) struct Name {
     pub(super) text: String,
     kind: NameKind,
     pseudonym: Option<String>,
-    /// A person gave it to what an experiment has, such as a probe.
+    /// A person's name for a part of an experiment, such as a probe.
     is_given: bool,
     /// A word of every report, or a name too short to be told from one.
     pub(super) is_ordinary: bool,
@@ -214,7 +214,7 @@ impl Names {
         }
     }
 
-    /// Notes a key of somebody's own; one that is a word of every report tells nothing.
+    /// Notes a key of somebody's own, unless it is a word of every report.
     pub(super) fn add_key(&mut self, key: &str) {
         if !is_ordinary(&folded(key)) {
             self.add(NameKind::Label, key);
@@ -264,7 +264,7 @@ impl Names {
         }
     }
 
-    /// Whether a name, or one with a number behind it, tells nothing of anybody.
+    /// Whether a name, or one with a number behind it, is nobody's secret.
     fn is_public(&self, key: &str) -> bool {
         let base = key.trim_end_matches(|c: char| c.is_ascii_digit());
         self.built_in.contains(key) || base == "bellows" || is_loopback(key)
@@ -285,7 +285,7 @@ impl Names {
         Some(self.pseudonym(at))
     }
 
-    /// Whether this whole text is a name that cannot be told from a word of every report.
+    /// Whether this whole text is a name that is a word of every report.
     pub(super) fn is_ordinary(&self, text: &str) -> bool {
         let at = self.by_text.get(&folded(text.trim()));
         at.and_then(|&at| self.all.get(at))
@@ -458,7 +458,7 @@ pub(super) fn is_loopback(key: &str) -> bool {
         || ["::1", "::", "0.0.0.0", "localhost"].contains(&key)
 }
 
-/// Words that say what the name behind them is of.
+/// Words that give the kind of the name behind them.
 const SAYS_KIND: [(&str, NameKind); 12] = [
     ("queue", NameKind::Queue),
     ("stream", NameKind::Queue),
@@ -517,7 +517,7 @@ fn stands_as_scenario(chars: &[char], from: usize, end: usize) -> bool {
         || left.is_empty() && parts.contains(&right.as_str())
 }
 
-/// Whether a name cannot be told from what every report says: a number, one or two characters, or a word of it.
+/// Whether a name is indistinguishable in a report: a number, one or two characters, or a word of every report.
 pub(super) fn is_ordinary(key: &str) -> bool {
     let numeric = key
         .chars()

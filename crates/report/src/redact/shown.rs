@@ -30,7 +30,7 @@ const METRICS: [(&str, &str); 3] = [
     ("ScenarioSummary", "headline"),
 ];
 
-/// Fields whose texts are sentences of bellows that end with what a system, a library or a broker said.
+/// Fields with sentences of bellows that end in the words of a system, a library or a broker.
 const SAID: [(&str, &str); 9] = [
     ("Event", "label"),
     ("FailureCount", "reason"),

@@ -1,4 +1,4 @@
-//! Texts with names in them: what is known is replaced, and so is what by its form can only be an address, a path or a node.
+//! Texts with names in them: known names are replaced, and so are addresses, paths and nodes, by their form.
 
 use std::net::Ipv6Addr;
 
@@ -26,7 +26,7 @@ pub(super) fn redacted(names: &mut Names, text: &str) -> String {
     scanned(names, text, false)
 }
 
-/// The text without names that are known, or that only a form tells; `is_outside`: of somebody else.
+/// The text without known names, and names found by their form; `is_outside`: of somebody else.
 fn scanned(names: &mut Names, text: &str, is_outside: bool) -> String {
     let whole = names.known(text);
     whole.unwrap_or_else(|| {
@@ -39,7 +39,7 @@ fn scanned(names: &mut Names, text: &str, is_outside: bool) -> String {
     })
 }
 
-/// A sentence of bellows that ends with what somebody else said, behind the first colon.
+/// A sentence of bellows that ends in somebody else's words, behind the first colon.
 pub(super) fn said(names: &mut Names, text: &str) -> String {
     let outside = text.split_once(": ").map(|(own, said)| {
         let own = redacted(names, own);
@@ -66,7 +66,7 @@ pub(super) fn outside(names: &mut Names, text: &str) -> String {
     })
 }
 
-/// Whether a word has a dot within it, as names of hosts have, and what is no number.
+/// Whether a word has a dot within it, as hosts have, and is no number.
 fn is_dotted(word: &str) -> bool {
     let mut parts = word.split('.').peekable();
     let mut dotted = false;
@@ -87,7 +87,7 @@ fn is_somebodys(quoted: &str) -> bool {
     is_word && !is_said && !is_number && !quoted.starts_with("x-") && !is_loopback(quoted)
 }
 
-/// A place in a text, and what stands there in place of what was there.
+/// A place in a text, and its replacement.
 struct Piece {
     end: usize,
     text: String,
@@ -96,7 +96,7 @@ struct Piece {
 struct Scan<'a> {
     chars: Vec<char>,
     names: &'a mut Names,
-    /// Somebody else's: what is quoted is a name, of whatever words.
+    /// Somebody else's text: quotations are names, whatever their words.
     is_outside: bool,
 }
 
@@ -262,7 +262,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A page of a server: what every broker's pages are called stays.
+    /// A page of a server; names of every broker's pages stay.
     fn page(&mut self, path: &str) -> String {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let parts: Vec<String> = path

@@ -19,7 +19,7 @@ const TERM_WORDS: &str = "when andalso orelse and or xor not true false undefine
 const LONG_OPTIONS: &str = "noshell noinput sname name kernel rabbit pa pz boot smp env hidden proto_dist config mnesia os_mon sasl args_file \
     start_epmd ea da esa server cp classpath jar";
 
-/// Words in which systems, TLS, and brokers say what went wrong.
+/// Words of systems', TLS's and brokers' errors.
 const OUTSIDE: &str = include_str!("outside.txt");
 
 /// Whether a text is made of words that say nothing of anybody, and of numbers.

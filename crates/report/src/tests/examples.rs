@@ -1,5 +1,5 @@
-//! The pages that `docs/examples` shows: each is one file that asks nobody for anything, small enough to be looked at over a slow
-//! line, with data that can be read; and what is written about it names the file and its picture.
+//! The pages of `docs/examples`: each is one file that loads nothing, small enough for a slow line, with readable data;
+//! and texts about it name the file and its picture.
 
 use std::fs;
 use std::io::Read as _;

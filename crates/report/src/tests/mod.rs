@@ -1,4 +1,4 @@
-//! Whole pages, and what stands in docs and in the page's programs.
+//! Whole pages, and statements of docs and of the page's programs.
 
 mod bundle;
 mod examples;

@@ -1,4 +1,4 @@
-//! Reports without names: of whatever names, none remains.
+//! Reports without names: no name remains, whatever it is.
 
 mod folders;
 
@@ -257,7 +257,7 @@ impl Named {
     }
 }
 
-/// A name without what would end a text of Erlang or a template.
+/// A name without characters that end a text of Erlang or a template.
 fn bare(name: &str) -> String {
     name.replace(['"', '\'', '{', '}', '\\'], "")
 }
@@ -457,7 +457,7 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
     assert!(json.contains("amq.direct") && json.contains("guest") && json.contains("localhost"));
 }
 
-/// A run of an experiment with a probe, which is told in the first sentence beside what has no room in it.
+/// A run of an experiment with a probe, which the first sentence names beside parts that find no room.
 fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf {
     let run = RunWriter::create(dir, "x", 0).expect("a folder");
     fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");

@@ -9,7 +9,7 @@ use compare::LEAST_PAIRS;
 use super::functions::{other_builds, renamed};
 use crate::numbers::{CANNOT_TELL, count, counted, figure, three_digits};
 
-/// From so many times as much on, per cent tell nobody anything.
+/// From so many times on, percentages are hard to read.
 const MANY_TIMES: f64 = 10.0;
 
 /// Figures that a sentence names, and logs of a side; the table has them all.
@@ -159,7 +159,7 @@ fn invalid_runs(of: &Comparison) -> String {
         .collect()
 }
 
-/// Why no figure can be told, and what would: too few pairs, or runs that differ too much.
+/// Why no figure is decided, and the remedy: too few pairs, or runs that differ too much.
 fn why_open(of: &Comparison) -> String {
     let few = too_few(of);
     if !few.is_empty() {
@@ -422,7 +422,7 @@ fn without(of: &ComparedFigure) -> String {
     }
 }
 
-/// Columns that a table has room for: what is left out is not explained.
+/// Columns of a table that fit: others are not explained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShownColumns {
     /// Means of A and B.
@@ -622,10 +622,11 @@ pub(crate) fn points(share: f64) -> String {
     format!("{} %", three_digits(share * 100.0))
 }
 
-/// Changes beyond these are not told more exactly: an interval of two runs soon reaches from a millionth to a million times as much.
+/// Bounds of changes that are given: an interval of two runs soon reaches from a millionth to a million times as much.
 const TOLD: [f64; 2] = [-0.9995, 1_000.0];
 
-/// The smallest change of a figure that so many runs show: of one that fell as a fall, which nine times as much is of 89 %.
+/// Smallest change of a figure that so many runs show; of a figure that fell, as a fall: nine times as much is one of
+/// 89 %.
 pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
     let [_, highest] = TOLD;
     let is_ratio = of.unit != QuantityUnit::Count && of.visible <= highest;
@@ -635,7 +636,7 @@ pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
     }
 }
 
-/// The smallest change that so many runs show; of few it may be one that nobody asks about.
+/// Smallest change that so many runs show, in words.
 pub(crate) fn seen(share: f64) -> String {
     let [_, highest] = TOLD;
     match share {

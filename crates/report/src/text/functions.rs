@@ -7,7 +7,7 @@ use archive::{
 
 use crate::numbers::{CANNOT_TELL, count, figure};
 
-/// Functions with other names on both sides that are told.
+/// Functions with other names on both sides that are listed.
 const MOST_RENAMED: usize = 3;
 
 /// Functions that explain the change of the broker's CPU, in a sentence; `None` where none does.
@@ -170,7 +170,7 @@ pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
     ))
 }
 
-/// A function's name on B, and that on A or what ends it there.
+/// A function's name on B, and that on A, or its arity alone.
 fn both_names(of: &RenamedFunction) -> String {
     let (a, b) = (without_sign(&of.a), without_sign(&of.b));
     let arity = match (a.rsplit_once('/'), b.rsplit_once('/')) {

@@ -4,8 +4,8 @@ use stacks::PatternShare;
 
 use crate::numbers::percent;
 
-/// One sentence on a pattern: its share of the samples, what these do, below which function, and what cured it elsewhere.
-/// Where that is written stands behind it.
+/// One sentence on a pattern: its share of the samples, their work, below which function, and its cure elsewhere, with
+/// the source.
 #[must_use]
 pub fn known_pattern(of: &PatternShare) -> String {
     let function = of.function.as_deref();

@@ -280,7 +280,7 @@ fn missed(of: &LimitTrials, above: f64) -> Option<f64> {
     rates(of).into_iter().find(is_missed)
 }
 
-/// Why no lower rate was tried, and what would help: no rate that a trial has shown not to hold.
+/// Why no lower rate was tried, and a remedy: no rate that a trial has shown not to hold.
 fn advice(of: &LimitTrials, untold: &RequirementOutcome, lowest: f64) -> String {
     if !untold.lacks_samples() {
         return "lower rates tell no more, so that none was tried: what keeps it from being told has to be mended first".to_owned();
@@ -307,7 +307,7 @@ pub(crate) fn asked(of: &LimitTrials) -> String {
     }
 }
 
-/// How it was searched, and what limits what it says.
+/// How it was searched, and limitations of the result.
 pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     if let Some(scale) = &of.scale {
         let cautions = cautions(of, "run");
@@ -583,7 +583,7 @@ mod tests {
         of
     }
 
-    /// A search for a limit that lies within what may be tried or not, which may be cut short.
+    /// A search for a limit that lies within the allowed rates or not, and may be cut short.
     fn whole_search(random: &mut testkit::Random) -> LimitTrials {
         use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step};
         let search = LimitSearch {
@@ -658,7 +658,7 @@ mod tests {
         assert_eq!(said.len(), 4, "{said:?}");
     }
 
-    /// Whatever the trials came to: neither the sentence nor the advice says what a trial contradicts.
+    /// Neither the sentence nor the advice contradicts a trial, whatever the outcomes.
     #[test]
     fn no_advice_contradicts_a_trial() {
         let mut random = testkit::Random::new(5);

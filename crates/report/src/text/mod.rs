@@ -1,5 +1,5 @@
-//! Sentences: what a verdict and warnings, which are data, say to people. Whoever runs an experiment hands these
-//! functions on, so that the archive keeps the sentences beside the data.
+//! Sentences for people on verdicts and warnings, which are data. Whoever runs an experiment hands these functions on,
+//! so that the archive keeps the sentences beside the data.
 
 mod classes;
 pub(crate) mod comparison;

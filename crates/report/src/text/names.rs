@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A scenario's name as people read it: `probe queue-page`, since that is what the names of its latencies begin with.
+/// A scenario's name as people read it, and as its latencies begin: `probe queue-page`.
 pub(crate) fn scenario_name(name: &str) -> String {
     match name.split_once('_') {
         Some((kind, own)) => format!("{kind} {}", own.replace('_', "-")),
@@ -10,9 +10,8 @@ pub(crate) fn scenario_name(name: &str) -> String {
     }
 }
 
-/// The name in so many letters at most: a longer one is shortened in the middle, because names of one origin most
-/// often begin alike, and what tells them apart stands at the end. No blank stands beside the cut, where a line could
-/// break.
+/// The name in at most so many letters: a longer one is cut in the middle, because related names often begin alike and
+/// differ at the end. No blank stands beside the cut, where a line could break.
 pub(crate) fn shortened(name: &str, most: usize) -> Cow<'_, str> {
     let letters = name.chars().count();
     if letters <= most {

@@ -82,7 +82,7 @@ fn nothing(effect: &ObserverEffect) -> String {
     format!("what profiling cost cannot be told: {pairs} of blocks can be compared; {why}")
 }
 
-/// One of what is counted.
+/// Singular of a unit.
 fn one_of(unit: &str) -> &str {
     unit.strip_suffix('s').unwrap_or(unit)
 }
@@ -138,7 +138,7 @@ pub(crate) fn change_and_interval(figure: &EffectFigure) -> String {
     format!("{} [{low}, {high}]", signed(figure))
 }
 
-/// A share as a percentage without its sign, with as many digits as say something.
+/// A share as a percentage without its sign, in significant digits.
 pub(crate) fn percent(share: f64) -> String {
     number(share * 100.0)
 }

@@ -1,4 +1,4 @@
-//! Requirements in words: how many were missed, and what a figure was.
+//! Requirements in words: the number missed, and ranges of figures.
 
 use archive::{QuantityUnit, RequirementOutcome};
 

@@ -109,7 +109,7 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     out
 }
 
-/// Why no peak is told, in a sentence.
+/// Why no peak is given, in a sentence.
 fn doubt(why: ScaleDoubt, noun: &str, most: u32) -> String {
     match why {
         ScaleDoubt::Generator(from) => format!(
@@ -133,7 +133,7 @@ fn doubt(why: ScaleDoubt, noun: &str, most: u32) -> String {
     }
 }
 
-/// How it was found, and what limits what it says.
+/// How it was found, and limitations of the result.
 pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
     let each = of.repeats;
     let is_each = throughputs(of).values().all(|it| it.len() == each as usize);

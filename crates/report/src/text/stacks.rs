@@ -4,8 +4,8 @@ use stacks::{Profile, ProfileSummary};
 
 use crate::numbers::{count, percent, weight};
 
-/// One line: how the stacks were unwound, what was copied for it, and how many of them hold a function
-/// that is called after its neighbour. Nothing for a profile that does not say it.
+/// One line: how stacks were unwound, how much was copied for it, and the share with a function that is called after
+/// its neighbour. `None` where the profile does not say.
 #[must_use]
 pub fn stacks(profile: &ProfileSummary) -> Option<String> {
     let copied = (profile.copied_share > 0.0).then(|| {

@@ -66,7 +66,7 @@ const fn stopped(who: Stalled) -> &'static str {
     }
 }
 
-/// Text and remedy of what stood still, and of what is known of it.
+/// Text and remedy of a stall, with its known cause.
 pub(super) fn stalled(
     who: Stalled,
     stood: &Stood,
@@ -174,7 +174,7 @@ mod tests {
         assert!(advice.starts_with("run again with free cores"), "{advice}");
     }
 
-    /// The verdict counts the broker's own: so does what it rests on.
+    /// The verdict counts the broker's own stalls, and so do its reasons.
     #[test]
     fn shorter_stalls_are_counted_by_who_stood_still() {
         let stall = |who, for_s| Stall {

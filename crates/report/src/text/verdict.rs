@@ -40,7 +40,7 @@ fn said_first(facts: &Facts, cause: &Cause, first: &str) -> String {
     }
 }
 
-/// The facts, and the words for what was counted.
+/// The facts, and the words for the counted items.
 pub(super) struct Said<'a> {
     pub(super) e: &'a Facts,
     /// The unit of rates, such as `msg/s`.
@@ -119,7 +119,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// How many operations failed, although as many were begun as was requested.
+    /// Number of failed operations, although as many were begun as were requested.
     fn failed(&self) -> String {
         let own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
         match own.map(|churn| churn.failed).sum() {
@@ -534,7 +534,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Something was waited for: what, and who is to blame.
+    /// Sentence on the wait: its reason, and who is to blame.
     fn waited(&self, cause: &Cause) -> String {
         let e = self.e;
         let used = e.broker.as_ref();

@@ -470,7 +470,7 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
     );
 }
 
-/// Waits for a core in the seconds of a stall are named where they are more than what the event loop waited.
+/// Waits for a core in the seconds of a stall are named where they exceed the event loop's.
 #[test]
 fn what_waited_for_cores_while_it_stood_still_is_named() {
     let mut facts = facts();

@@ -4,7 +4,7 @@ use archive::{StallWait, Stalled, Stood};
 
 use super::*;
 
-/// The sentence of what was observed.
+/// Sentence of a finding.
 fn note(finding: Finding) -> String {
     warning(&Warning::new(Tier::Note, finding))
 }

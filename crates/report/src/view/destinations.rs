@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Destinations of a run that are told apart; nobody has more in one.
+/// Destinations of a run that are distinguished; nobody has more in one.
 const MOST: u64 = 1_000_000;
 /// Prefix of a queue's name.
 const QUEUE: &str = "queue://";

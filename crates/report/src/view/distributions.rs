@@ -1,4 +1,4 @@
-//! Latencies by time and percentile curves: what needs whole histograms.
+//! Latencies by time and percentile curves, which need whole histograms.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::series::short;
 use super::varint::put;
 
-/// Buckets per decade of latency, 1.2 % wide each: what percentiles of a window are read from.
+/// Buckets per decade of latency, 1.2 % wide each, for percentiles of a window.
 const PER_DECADE: u32 = 200;
 /// More columns than the panel has pixels would be drawn over each other.
 const MOST_COLUMNS: f64 = 600.0;

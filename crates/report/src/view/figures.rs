@@ -1,5 +1,5 @@
-//! The figures of the measured phase: the run's own summary, or what its seconds add up to where
-//! it was cut off before it could write one.
+//! Figures of the measured phase: the run's own summary, or the sums of its seconds where it was cut off before it
+//! could write one.
 
 use std::collections::BTreeMap;
 
@@ -50,14 +50,14 @@ pub struct Figures {
     pub nodes: Vec<NodeSummary>,
     /// Outcomes of scenarios other than messages, by name.
     pub scenarios: BTreeMap<String, ScenarioSummary>,
-    /// Other programs that loaded the broker: what they printed has the figures of their load.
+    /// Other programs that loaded the broker; their output has the figures of their load.
     pub programs: Vec<ProgramSummary>,
     /// Cost of pages of metrics that were requested beside the load.
     pub scrapes: Vec<ScrapedPage>,
 }
 
 impl Figures {
-    /// From the summary of the run, and what only its intervals tell.
+    /// Figures from the summary, and those that only its intervals have.
     pub(super) fn of(summary: &RunSummary, points: &[SeriesPoint]) -> Self {
         let all = Sum::of(points, |_| true).counters;
         let measured = Sum::of(points, |p| p.phase == Phase::Measure);
@@ -92,8 +92,7 @@ impl Figures {
     }
 }
 
-/// The summary of a run: its own, or what its intervals add up to where it was cut off before it could
-/// write one.
+/// The summary of a run: its own, or the sum of its intervals where it was cut off before it could write one.
 pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
     if let Some(summary) = &run.record.summary {
         return summary.clone();

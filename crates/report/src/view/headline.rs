@@ -1,5 +1,5 @@
-//! The first sentence on a run, made from the data: what happened, how slow it was, what it cost, where
-//! it burned, and what the limit was as far as the data shows one. The page and the console say the same.
+//! The first sentence on a run, made from the data: rate, latency, cost, functions, and the limit as far as the data
+//! shows one. The page and the console say the same.
 
 use std::collections::BTreeSet;
 
@@ -42,8 +42,8 @@ const MOST_LETTERS: usize = 180;
 const LEAST_WORK: f64 = 0.2;
 /// Below this share of the measured phase an outage is no headline.
 const LEAST_OUTAGE: f64 = 0.01;
-/// Letters of a name, in the order in which they are tried: 64 of a queue's behind what it is, and less for the other
-/// details' sake.
+/// Letters of a name, in the order in which they are tried: 64 for a queue's behind its kind, less to make room for
+/// other details.
 const NAME: &[usize] = &[70, 64, 58, 52, 46, 40];
 /// Letters of a name where room is scarce.
 const SHORT_NAME: &[usize] = &[16];
@@ -63,7 +63,7 @@ enum Detail {
     Core,
 }
 
-/// The least of the details that are told, and the letters of a name, in the order in which they are tried.
+/// The least important detail kept, and the letters of a name, in the order in which they are tried.
 const ATTEMPTS: [(Detail, &[usize]); 7] = [
     (Detail::FurtherLatencies, NAME),
     (Detail::Function, NAME),
@@ -84,9 +84,8 @@ pub(crate) fn sentence(
     said
 }
 
-/// The sentence in pieces: what was sent, then as much of latency, CPU, whose work it is and the function as two lines
-/// hold, and who limited the run. And the same with whole names, however long that is: of a part of a name nobody can
-/// tell whose it is.
+/// The sentence in pieces: the sent rate, then as much of latency, CPU, work and function as two lines hold, and the
+/// limit. And again with whole names, however long, as nobody can tell whose a part of a name is.
 pub(crate) fn sentences(
     record: &RunRecord,
     phases: &[PhaseSpan],
@@ -380,8 +379,8 @@ fn length(phases: &[PhaseSpan]) -> String {
     format!(" for {} s", seconds_digits(measured_s(phases)))
 }
 
-/// `54,800 msg/s into a stream for 60 s`. Of several loads the first is told, and the slowest or the failing one of the
-/// others: all of them stand in a table below.
+/// `54,800 msg/s into a stream for 60 s`. Of several loads the first is named, and the slowest or the failing one of
+/// the others: all of them stand in a table below.
 fn flow(facts: &Facts<'_>) -> String {
     let mut flows = vec![messages(facts)];
     flows.extend(programs(facts));
@@ -441,7 +440,7 @@ fn without_owner<'a>(metric: &'a str, scenario: &str) -> &'a str {
     }
 }
 
-/// `; scrape per-object: p50 93.7 ms`: what the slowest of the scraped pages took.
+/// `; scrape per-object: p50 93.7 ms`: duration of the slowest of the scraped pages.
 fn scraped(facts: &Facts<'_>) -> String {
     let pages = facts.summary.scrapes.iter();
     let slowest = pages.max_by_key(|it| it.response.p50_ns);

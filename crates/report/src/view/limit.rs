@@ -38,13 +38,13 @@ pub struct LimitView {
     pub trials: Vec<TrialView>,
     /// Rates that people want next.
     pub suggested: Vec<SuggestedRate>,
-    /// How it was searched, and what limits what it says.
+    /// How it was searched, and limitations of the result.
     pub notes: Vec<String>,
     /// The knee, at which latency begins to rise faster than the rate.
     pub knee: Option<KneeView>,
     /// The knee, or why it is not known; empty where no latency was measured.
     pub knee_text: String,
-    /// Throughput against the number of clients, where that is what was varied.
+    /// Throughput against the number of clients, where that was varied.
     pub scale: Option<ScaleView>,
 }
 

@@ -32,7 +32,7 @@ struct TreeLine {
     function: u32,
 }
 
-/// The tree of lines, holding only what samples use.
+/// The tree of lines, restricted to used nodes.
 pub(super) struct LineTree<'p> {
     profile: &'p Profile,
     /// Its roots are those of the functions.

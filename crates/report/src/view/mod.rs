@@ -149,7 +149,7 @@ pub struct RunView {
     pub profiles: Vec<ProfileHead>,
 }
 
-/// A warning as the page shows it: what was observed is in its sentence.
+/// A warning as the page shows it, with the observed values in its sentence.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 struct ShownWarning {
@@ -210,7 +210,7 @@ pub enum ViewState {
     CutOff,
 }
 
-/// A run's view, and what is too large for JSON.
+/// A run's view, and data too large for JSON.
 #[derive(Clone, Debug)]
 pub struct RunPage {
     /// The view without the columns.
@@ -221,8 +221,8 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// Reads what the archive holds of a run. Works for runs that were cut off, and for those
-    /// without load, without profile or without anything known of the broker.
+    /// Reads the archive of a run. Works for runs that were cut off, and for those without load, profile or knowledge
+    /// of the broker.
     ///
     /// # Errors
     /// Where the run's histograms cannot be read.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::killed;
 use super::series::short;
 
-/// Lines of a panel; more than these nobody tells apart.
+/// Lines of a panel; more are indistinguishable.
 const MOST_LINES: usize = 8;
 /// Values of a line. Those of longer runs are means over several intervals.
 const MOST_POINTS: usize = 1_500;
@@ -108,7 +108,7 @@ fn panels(all: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Vec<NamedPanel> {
     panels.filter_map(|group| panel(group, faults)).collect()
 }
 
-/// Puts what several nodes of a cluster have beside each other, in the order of the nodes and not of whose page came first.
+/// Puts series of several nodes of a cluster beside each other, in the order of the nodes, whosever page came first.
 fn by_node(groups: &mut [Vec<NamedSeries>]) {
     let place = |group: &Vec<NamedSeries>| {
         let name = &group.first()?.name;
@@ -167,7 +167,7 @@ fn panel(mut group: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Option<NamedPa
     })
 }
 
-/// When faults killed what holds what these series say: what was read before holds until then.
+/// When faults killed the source of these series: earlier values hold until then.
 fn kills(name: &SeriesName, faults: &[FaultOutcome]) -> Vec<f64> {
     if name.unit.is_rate() || !["broker", ERLANG_MEMORY].contains(&name.source.as_str()) {
         return Vec::new();
@@ -193,7 +193,7 @@ fn own_node(name: &SeriesName) -> Option<String> {
     node.cloned().filter(|_| name.source == ERLANG_MEMORY)
 }
 
-/// The node of a cluster that a series is of, where that is all that tells it from others.
+/// The node of a cluster that a series is of, if nothing else distinguishes it.
 fn node(series: &NamedSeries) -> Option<&str> {
     let labels = &series.name.labels;
     labels

@@ -8,7 +8,7 @@ use stacks::{ErlangProcess, Profile};
 
 /// Processes that are shown by themselves.
 const MOST_SHOWN: usize = 200;
-/// Roles that the others are told apart by, and virtual hosts.
+/// Roles, and virtual hosts, that distinguish the other processes.
 const MOST_TOLD_APART: usize = 50;
 
 /// An Erlang process, or several of one role, connection and virtual host.
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(shown, 1000);
     }
 
-    /// Weight by what the page splits by; several that are told apart no further count for null.
+    /// Weight by the page's split; the rest, which is not distinguished further, counts for null.
     fn split(
         profile: &Profile,
         key: impl Fn(&ProcessView) -> Option<String>,

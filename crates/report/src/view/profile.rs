@@ -95,7 +95,7 @@ impl ProfileHead {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct KnownView {
-    /// Its share, what its samples do and what cured it elsewhere, in a sentence.
+    /// Its share, its samples' work and its cure elsewhere, in a sentence.
     pub text: String,
     /// The address where that is written.
     pub source: String,
@@ -203,7 +203,7 @@ struct TreeFrame {
     class: Option<Class>,
 }
 
-/// The tree with threads as its first row, holding only what samples use.
+/// The tree with threads as its first row, restricted to used nodes.
 struct Tables<'a> {
     profile: &'a Profile,
     /// Per thread the frame of its group.

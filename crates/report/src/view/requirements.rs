@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::numbers::{bound, observed};
 use crate::text;
 
-/// One requirement of a run, and what came of it.
+/// One requirement of a run, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct RequirementRow {
@@ -73,7 +73,7 @@ fn row(of: &RequirementOutcome, metrics: &[Metric]) -> RequirementRow {
     }
 }
 
-/// The chart that shows what a requirement is about, and what of its text names the line there.
+/// The chart of a requirement's figure, and the part of its text that labels the line there.
 fn chart(that: &str, metrics: &[Metric]) -> Option<(RequirementChart, String)> {
     let rates = ["sent rate ", "completed rate ", "received rate "];
     let plain = that.to_lowercase().replace(['-', '_'], " ");

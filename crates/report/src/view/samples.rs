@@ -1,4 +1,4 @@
-//! The samples of a profile as columns, so many at most that a page of all events stays small.
+//! Samples of a profile as columns, few enough that a page of all events stays small.
 
 use stacks::{Profile, Sample};
 
@@ -36,8 +36,8 @@ pub(super) struct SampleColumns {
 }
 
 impl SampleColumns {
-    /// The samples of a profile whose leaf `node` knows, by the sample's index and itself. Where there are more than `most`, ticks get longer, and
-    /// samples that differ in nothing but their weight become one; sums stay what they are.
+    /// The samples of a profile whose leaf `node` knows, by the sample's index and itself. Beyond `most`, ticks get
+    /// longer, and samples that differ only in weight are joined; sums stay the same.
     pub(super) fn of(
         profile: &Profile,
         processes: &Processes,
@@ -70,7 +70,7 @@ impl SampleColumns {
         columns
     }
 
-    /// Makes ticks twice as long and joins what is the same in one of them.
+    /// Makes ticks twice as long and joins samples that become equal.
     fn double_ticks(&mut self) {
         self.tick_ns *= 2;
         for sample in &mut self.samples {

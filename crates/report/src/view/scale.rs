@@ -50,7 +50,7 @@ pub struct ScaleRunView {
 pub struct ScaleLawView {
     /// Messages per second of one client alone.
     pub alone: ScaleEstimate,
-    /// The share of the work that waits for what is shared.
+    /// Share of the work that waits for shared resources.
     pub contention: ScaleEstimate,
     /// Coordination cost of each pair of clients.
     pub coherence: ScaleEstimate,

@@ -1,4 +1,4 @@
-//! The series as columns: what the panels on the time axis draw.
+//! The series as columns, for the charts over time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,4 @@
-//! A tree of stacks that holds only what samples use, and ends in depth-first order, which takes least room and is walked
-//! through fastest.
+//! A tree of used stacks, finally in depth-first order, which takes least room and is walked fastest.
 
 use std::collections::HashMap;
 
@@ -7,7 +6,7 @@ use stacks::{Profile, StackNode};
 
 use super::varint::put;
 
-/// A node, and what it is of.
+/// A node and its content.
 pub(super) struct TreeNode<T> {
     pub(super) parent: Option<u32>,
     pub(super) of: T,
@@ -30,7 +29,7 @@ impl<T> StackTree<T> {
         }
     }
 
-    /// The node of a stack below the root of this number, which is of `top`; `of` says of each frame what its node is of, from
+    /// The node of a stack below the root of this number, whose content is `top`; `of` gives each frame's content, from
     /// the leaf on. `None` where an index is out of range.
     pub(super) fn node(
         &mut self,

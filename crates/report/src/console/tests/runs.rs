@@ -1,4 +1,4 @@
-//! The table of runs: what one must type stays whole at every width.
+//! The table of runs: text to type stays whole at every width.
 
 use archive::{Labels, RunEntry};
 
@@ -78,7 +78,7 @@ fn a_run_that_missed_a_requirement_says_so_as_its_state() {
     );
 }
 
-/// A latency of something else than acknowledgements says of what it is; a recording has neither rate nor latency.
+/// A latency other than that of acknowledgements has its name; a recording has neither rate nor latency.
 #[test]
 fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let mut churned = run_summary(0);

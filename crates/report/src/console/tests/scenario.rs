@@ -118,7 +118,7 @@ fn the_tables_of_churn_fit_every_width() {
     }
 }
 
-/// The lines of the live table are drawn side by side: what fills the last column touches the next line.
+/// Lines of the live table are drawn side by side: text in the last column would touch the next line.
 #[test]
 fn the_live_table_leaves_the_edge_free_at_every_width() {
     let metric = |key, kind| Metric::named(key, kind).expect("a metric");
@@ -145,7 +145,7 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
     }
 }
 
-/// Two probes beside each other: whose counts these are, and what their units are.
+/// Two probes beside each other, with the names and units of their counts.
 fn two_probes() -> RunSummary {
     let of = |name: &str, begun: u64| {
         let metric =
@@ -188,7 +188,7 @@ fn the_counts_of_several_probes_have_their_names() {
     assert!(text.contains("\nprobe a begun 5"), "{text}");
 }
 
-/// Bytes are no requests, and what is in flight no rate.
+/// Bytes are no requests, and operations in flight are no rate.
 #[test]
 fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
     static BYTES: measure::MetricInfo = measure::MetricInfo {
@@ -376,7 +376,7 @@ fn what_is_requested_beside_messages_is_on_every_screen() {
     }
 }
 
-/// The rows that a low screen leaves free are filled by what tells most, and zeros come last.
+/// Spare rows of a low screen show the most important figures, zeros last.
 #[test]
 fn free_rows_have_what_tells_most() {
     let of = "probe_fill";

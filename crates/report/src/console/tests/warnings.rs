@@ -1,4 +1,4 @@
-//! Warnings on the console: what each takes from the numbers.
+//! Warnings on the console: the consequence of each for the numbers.
 
 use archive::{StallWait, Stalled, Stood};
 

@@ -98,7 +98,7 @@ impl Telling {
         fs::write(run.join(archive::file::RECORD), record).expect("writable");
     }
 
-    /// Runs in pairs, and what was decided of them.
+    /// Runs in pairs, and their comparison.
     fn write_pairs(&self, folder: &Path) {
         fs::create_dir_all(folder).expect("a folder");
         let mut runs = Vec::new();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Keys that say nothing of what ran.
+/// Keys for people, without effect on the run.
 const OF_PEOPLE: [&str; 3] = ["description", "note", "require"];
 /// Keys that are named at most.
 const MOST: usize = 20;

@@ -1,4 +1,4 @@
-//! Every run of both sides on one axis: what happened over time, and how latency is distributed.
+//! Every run of both sides on one axis: rates and usage over time, and distributions of latency.
 
 use archive::{Comparison, LatencyLog, QuantityUnit, RunReader, SeriesPoint, plain_name};
 use measure::{Metric, Phase, Recorder};
@@ -8,7 +8,7 @@ use super::super::distributions::{Curve, curve, curve_of};
 use super::super::series::short;
 use crate::numbers::per_second;
 
-/// Runs of a side that are drawn at most: more lines cannot be told apart, and each is read whole.
+/// Runs of a side that are drawn at most: more lines are indistinguishable, and each is read whole.
 const MOST_RUNS: usize = 40;
 /// Points of a line: more would be drawn over each other.
 const MOST_POINTS: usize = 300;

@@ -91,7 +91,7 @@ pub struct CellView {
 }
 
 impl MatrixView {
-    /// Reads what the archive holds of all cells' runs.
+    /// Reads the archive of all cells' runs.
     #[must_use]
     pub fn read(of: &MatrixSource<'_>) -> Self {
         let matrix = of.matrix;

@@ -125,7 +125,7 @@ impl From<&Comparison> for ComparisonOutcome {
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SideView {
-    /// How many runs of what, in a sentence.
+    /// Number and kind of the runs, in a sentence.
     pub told: String,
     /// Its runs that count, in the order in which figures have their values.
     pub runs: Vec<SideRun>,
@@ -151,7 +151,7 @@ pub struct SideRun {
     pub cautious: bool,
 }
 
-/// A figure and what is decided of it, in words.
+/// A figure and the decision on it in words.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct FigureRow {
@@ -178,7 +178,7 @@ impl From<&ComparedFigure> for FigureRow {
 }
 
 impl ComparisonView {
-    /// Reads a folder of runs in pairs with what was decided, for a page in another folder or in the same.
+    /// Reads a folder of runs in pairs with their comparison, for a page in another folder or in the same.
     ///
     /// # Errors
     /// Where the folder holds none, or nothing was decided yet.
@@ -198,8 +198,7 @@ impl ComparisonView {
         }))
     }
 
-    /// Reads what the archive holds of the runs. Runs that cannot be read are missing in what is drawn over time, and a remark
-    /// says so.
+    /// Reads the archive of the runs. Unreadable runs are missing in charts over time, and a remark says so.
     #[must_use]
     pub fn read(of: &ComparisonSource<'_>) -> Self {
         let comparison = of.comparison;
@@ -313,8 +312,8 @@ fn was_decided(of: &Comparison) -> bool {
     of.looks.len() > 1 && of.broke_off.is_none() && of.looks.iter().any(is_early)
 }
 
-/// The pairs of which a run does not count or was disturbed, a sentence for each reason: what became of them. `decided`: none is made any more,
-/// since all was decided before.
+/// Pairs with a run that does not count or was disturbed, a sentence for each reason, with their fate. `decided`: no
+/// more are repeated, since all was decided before.
 fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
     let mut reasons: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let anew = of.made_anew();
@@ -359,7 +358,7 @@ mod tests {
 
     use super::*;
 
-    /// The page says of a pair what became of it.
+    /// The page names the fate of a pair.
     #[test]
     fn what_a_side_spoiled_itself_was_not_made_anew() {
         let run = |pair: u32, side: ComparedSideName, own: bool, disturbed| PairedRun {
