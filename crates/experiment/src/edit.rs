@@ -43,7 +43,7 @@ pub(super) fn edited(
     })
 }
 
-/// Of a group's rate, schedule and think time, the one that was set last counts.
+/// Keeps only the last set of a group's rate, schedule and think time.
 fn drop_other_arrivals(root: &mut Value, path: &[&str]) {
     const ARRIVALS: [&str; 3] = ["rate", "schedule", "think-time"];
     let ["load", index, key, ..] = path else {
@@ -65,7 +65,7 @@ fn read_value(text: &str) -> Value {
         .unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// Text in TOML's quotes, or as it stands: a password may be a number.
+/// Text in TOML's quotes, or bare: a password may be a number.
 fn read_text(text: &str) -> Value {
     match read_value(text) {
         quoted @ Value::String(_) => quoted,

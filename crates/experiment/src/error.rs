@@ -12,19 +12,19 @@ use super::origin::{line_of, shown, value_at};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentError(Problem);
 
-/// The remedy of what the TOML reader itself complains about.
+/// Remedy for errors of the TOML reader itself.
 const CORRECT_IT: &str = "`bellows help keys` says what each key takes";
 
 /// Two keys this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
 
 impl ExperimentError {
-    /// Of a problem whose value names the place.
+    /// Wraps a problem whose value names the place.
     pub const fn new(problem: Problem) -> Self {
         Self(problem)
     }
 
-    /// From the TOML reader, about `source`.
+    /// An error of the TOML reader about `source`.
     pub(super) fn from_toml(origin: &str, source: &str, e: &toml::de::Error) -> Self {
         if let Some(problem) = wrong_brackets(origin, source) {
             return Self(problem);
@@ -60,7 +60,7 @@ impl ExperimentError {
         ))
     }
 
-    /// Where it is, what is wrong there, and the remedy.
+    /// The place, the error there, and the remedy.
     #[must_use]
     pub fn problem(&self) -> Problem {
         self.0.clone()
@@ -91,7 +91,7 @@ fn beside_values(place: &str, source: &str, span: Range<usize>, what: &str, help
     }
 }
 
-/// The key, or the table, that the line at a place begins with, and the table that the line stands in.
+/// The key or table that begins a place's line, and the table around that line.
 fn written_at(source: &str, at: usize) -> (Option<&str>, Option<&str>) {
     let before = source.get(..at).unwrap_or(source);
     let begin = before.rfind('\n').map_or(0, |end| end + 1);

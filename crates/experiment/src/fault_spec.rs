@@ -27,7 +27,7 @@ pub enum RunFault {
 }
 
 impl RunFault {
-    /// As the file writes it.
+    /// The name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -51,7 +51,7 @@ macro_rules! flat_table {
 }
 pub(super) use flat_table;
 
-/// Reads a key of a table, which is to be one of these.
+/// Reads a key of a table, which must be one of these.
 #[derive(Clone, Copy)]
 pub(super) struct KnownKey(pub(super) &'static [&'static str]);
 

@@ -15,14 +15,14 @@ pub(super) type Fields = BTreeMap<String, String>;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grammar {
     pub(super) name: &'static str,
-    /// The key of what stands without one.
+    /// The key of a bare value.
     pub(super) bare: Option<&'static str>,
     pub(super) needed: &'static [&'static str],
     pub(super) optional: &'static [&'static str],
     pub(super) example: &'static str,
 }
 
-/// Grammars, a row each: the name, the key of what stands without one, the keys that are needed, the others, an example.
+/// Grammars, a row each: name, key of a bare value, required keys, optional keys, example.
 macro_rules! grammars {
     ($($name:literal, $bare:expr, [$($needed:literal)*], [$($optional:literal)*], $example:literal;)*) => {
         [$(Grammar {
@@ -111,7 +111,7 @@ impl Grammar {
         Refused::new(what, format!("write {}", self.example))
     }
 
-    /// The value of a key, or what is taken where it is absent.
+    /// The value of a key, else `absent`.
     pub(super) fn get<T, E: Into<Refused>>(
         &self,
         fields: &Fields,

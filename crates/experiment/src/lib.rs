@@ -160,7 +160,7 @@ pub enum BrokerKind {
 }
 
 impl BrokerKind {
-    /// As the file writes it.
+    /// The name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -456,8 +456,8 @@ impl Experiment {
         toml::to_string(&self.without_secrets()).unwrap_or_default()
     }
 
-    /// Built key by key: what is a secret or an address is known, and only names that the file's writer chose are
-    /// left to a pattern.
+    /// Built key by key: secrets and addresses are known, and only names that the file's writer chose are left to a
+    /// pattern.
     fn without_secrets(&self) -> Self {
         use web::redact::{self, BLOT};
         let mut public = self.clone();

@@ -21,8 +21,8 @@ pub enum LoadKind {
     Command,
 }
 
-/// One group of producers and consumers: what is resolved when it is planned, and beside it parts of the plan that
-/// mean what they say.
+/// One group of producers and consumers: values that planning resolves, and parts of the plan that are used as they
+/// are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSpec {
     /// The load generator: bellows itself with messages, or another program.

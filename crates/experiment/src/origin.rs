@@ -73,8 +73,8 @@ impl Origin {
         self
     }
 
-    /// The problem with the place of what it is about, and with keys and options called as the user knows them. Where
-    /// nothing else was observed, that is the value as it was written, or the option.
+    /// Adds the place to a problem, in the user's names of keys and options. Its value is the observed one, else the
+    /// value as written, or the option.
     pub(super) fn explain(&self, problem: Problem) -> Problem {
         let (what, help) = (self.named(&problem.to_string()), self.named(&problem.help));
         let observed = |other: String| match problem.value.as_str() {

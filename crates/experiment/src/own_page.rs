@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use web::management::ManagementOptions;
 
-/// Where the page of queues stands at its server.
+/// Path of the page of queues at its server.
 pub const QUEUES_PATH: &str = "/queues";
 
 /// A page that a run serves itself.
@@ -16,7 +16,7 @@ pub enum OwnPage {
 }
 
 impl OwnPage {
-    /// Where it stands at its server.
+    /// The page's path at its server.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Queues => QUEUES_PATH,

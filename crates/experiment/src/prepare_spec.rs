@@ -75,7 +75,7 @@ impl Experiment {
         }
     }
 
-    /// Whether both say the same of what is there before a run, whichever brokers they have.
+    /// Whether both prepare equal data, whichever brokers they have.
     #[must_use]
     pub fn prepares_the_same(&self, other: &Self) -> bool {
         let of = |it: &Self| {

@@ -14,7 +14,7 @@ use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec, Experiment, Hidden, ScheduleSpec};
 use web::management::ManagementOptions;
 
-/// Where the management API of a broker that is not started yet stands in checks.
+/// Stands in for the management API in checks before the broker starts.
 const NOT_STARTED: &str = "http://127.0.0.1:15672";
 /// The user of a managed node.
 const GUEST: &str = "guest";

@@ -152,7 +152,7 @@ impl Requirement {
         ))
     }
 
-    /// Whether it is about this latency.
+    /// Whether the requirement is about this latency.
     pub fn is_about(&self, latency: Metric) -> bool {
         let name = self.quantity.latency();
         name.is_some_and(|name| name == archive::plain_name(latency.name()))
@@ -207,8 +207,8 @@ impl FromStr for Requirement {
 }
 
 impl Requirement {
-    /// Reads a comparison, and puts what is `required` of its figure and bound in its place; `example` is the remedy
-    /// where there is none.
+    /// Reads a comparison; `required` maps its comparison and bound to the required ones. `example` is the remedy where
+    /// there is none.
     fn read(
         text: &str,
         example: &str,

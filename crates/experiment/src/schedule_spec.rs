@@ -165,7 +165,7 @@ impl FromStr for ScheduleSpec {
     }
 }
 
-/// As it is written on a command line.
+/// Writes the schedule as on a command line.
 impl fmt::Display for ScheduleSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.shape)?;

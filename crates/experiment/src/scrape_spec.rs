@@ -11,7 +11,7 @@ use web::scrape::{MOST_SELECTED, ScrapePlan, ScrapeUrl, Selector};
 
 /// More often nobody needs a page.
 const SHORTEST: Length = Length(measure::Nanos::from_millis(10));
-/// Where a page of a broker that is not started yet stands in checks.
+/// Stands in for a page's server in checks before the broker starts.
 const NOT_STARTED: &str = "http://127.0.0.1:15692";
 /// Series of a page at most: those that a run holds.
 const MOST_SERIES: usize = 10_000;
@@ -56,7 +56,7 @@ pub struct ScrapeSpec {
 }
 
 impl ScrapeSpec {
-    /// Whether it is a page of the broker under load, wherever that serves it.
+    /// Whether the page belongs to the broker under load, wherever that serves it.
     pub(super) fn is_of_broker(&self) -> bool {
         self.url.starts_with('/')
     }

@@ -49,7 +49,7 @@ const CUT: f64 = 4.0;
 const EXPONENTIAL_CUT: f64 = 10.0;
 
 impl SizeSpec {
-    /// All messages alike.
+    /// Messages of one size.
     #[must_use]
     pub fn fixed(bytes: usize) -> Self {
         Self {
@@ -191,7 +191,7 @@ fn one_step(text: &str) -> Result<SizeStep, Refused> {
     })
 }
 
-/// A distribution without bounds of its own, cut where hardly anything lies.
+/// A distribution without bounds of its own, cut where its density is negligible.
 fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, Refused> {
     let bytes = |key| grammar.get(fields, key, 0.0, bytes);
     let (mean, deviation, median) = (bytes("mean")?, bytes("sd")?, bytes("median")?);
@@ -231,7 +231,7 @@ fn weighted(text: &str) -> Result<(usize, f64), String> {
     Ok((size(bytes)?, number(weight.trim())?))
 }
 
-/// As it is written on a command line.
+/// Writes the sizes as on a command line.
 impl fmt::Display for SizeSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -521,7 +521,7 @@ fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
     assert_eq!(both("scrape", "per-object", "perobject"), None);
 }
 
-/// `ab --b-set` and `--over` change values, too: what is wrong with one names the option that it was given by, whenever that is found.
+/// `ab --b-set` and `--over` change values, too: an error names the option that gave the value, whenever it is found.
 #[test]
 fn errors_name_the_option_that_was_given() {
     let mut experiment = Experiment::built_in("demo").expect("it is there");

@@ -1,4 +1,4 @@
-//! All that can be checked of an experiment before anything is started.
+//! All checks of an experiment that need no running broker.
 
 use std::fmt::Display;
 
@@ -266,7 +266,7 @@ impl Experiment {
         url.map(|url| self.endpoint_at(Some(url))).transpose()
     }
 
-    /// All places that the load connects to, where a broker is attached to.
+    /// All endpoints of an attached broker that the load connects to.
     pub fn loaded_endpoints(&self) -> Result<Vec<Endpoint>, load::Error> {
         let mut all = self.further_endpoints()?;
         for spec in &self.load {
@@ -472,7 +472,7 @@ impl BrokerSpec {
         }
     }
 
-    /// Checks what is said of the management API.
+    /// Checks the settings of the management API.
     fn check_management(&self) -> Result<(), Problem> {
         match (&self.management, &self.management_user) {
             (Some(url), _) => {
@@ -499,7 +499,7 @@ impl BrokerSpec {
         }
     }
 
-    /// Checks what is said of the Erlang node.
+    /// Checks the settings of the Erlang node.
     fn check_node(&self) -> Result<(), Problem> {
         let alone = [
             ("broker.node-port", self.node_port.is_some()),
