@@ -14,7 +14,7 @@ const CONNECTIONS: [usize; 2] = [1, 100];
 /// Lengths of one load; all of them together stay below a minute.
 const WARMUP: Length = Length(measure::Nanos::from_millis(200));
 const MEASURE: Length = Length(measure::Nanos::from_millis(550));
-/// Messages in flight per connection, so many together that no load waits for them.
+/// Messages in flight per connection: together so many that no load waits for answers.
 const IN_FLIGHT: usize = 2_000;
 /// Message rates at which it is looked how late the event loop wakes: at rest, and under load.
 const RATES: [f64; 2] = [1_000.0, 50_000.0];

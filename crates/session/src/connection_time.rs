@@ -1,6 +1,5 @@
-//! How long our connections to the broker were held up because the other side did not read, how much
-//! was sent again, how long a round trip takes. It tells a broker that does not read from a network that
-//! is full, which the sockets' own back-pressure does not.
+//! TCP's view of our connections to the broker: time held up because the other side did not read, bytes sent again,
+//! round trip. It tells a broker that does not read from a full network, which the sockets' own back-pressure does not.
 
 use std::collections::BTreeMap;
 
@@ -35,9 +34,8 @@ impl ConnectionCounts {
         Self(TcpInfo::of_connections_behind(proxy, port))
     }
 
-    /// How long bytes stay in a proxy between these connections to it and its own, `behind`: what it has taken
-    /// and not passed on, at the rate at which it has passed on since `before`. `None` where the two do not
-    /// belong together.
+    /// Time that bytes spend in a proxy between these connections to it and its own, `behind`: bytes taken and not
+    /// passed on, divided by the rate of passing on since `before`. `None` where the two do not belong together.
     pub(crate) fn held_by_proxy(
         &self,
         behind: &Self,

@@ -59,7 +59,7 @@ fn settings() -> Vec<(String, String)> {
     SETTINGS.iter().filter_map(read).collect()
 }
 
-/// Of `always [madvise] never` the choice that is marked.
+/// The marked choice of `always [madvise] never`.
 pub(crate) fn chosen(text: &str) -> String {
     let marked = text
         .split_once('[')

@@ -1,5 +1,5 @@
-//! One experiment from its file to its archive: the broker is started or attached, loaded,
-//! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
+//! Runs an experiment from its file to its archive: starts or attaches the broker, loads, samples and profiles it on
+//! one time axis, and warns of doubtful numbers.
 
 mod activity;
 mod calibrate;

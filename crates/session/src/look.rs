@@ -195,7 +195,7 @@ impl Looks {
     }
 }
 
-/// That somebody looked while the load ran, which lasted until its end in seconds since the origin.
+/// Warns of inspections during the load, which lasted until its end in seconds since the origin.
 pub(crate) fn warning(spans: &[LookSpan], load: (f64, f64)) -> Option<Warning> {
     let (begin, end) = load;
     let during: Vec<&LookSpan> = (spans.iter())

@@ -6,8 +6,7 @@ use archive::{Event, SeriesName, SeriesPoint};
 use brokers::managed::Progress;
 use measure::{Interval, Nanos, Phase};
 
-/// Told about a run while it goes on, on the thread that called [`crate::run`]. Every method does
-/// nothing unless implemented.
+/// Observes a run in progress, on the thread that called [`crate::run`]. Methods do nothing unless implemented.
 pub trait Observer {
     /// A step before or after the load, as one short sentence: `starting RabbitMQ`.
     fn step(&mut self, _text: &str) {}
@@ -15,7 +14,7 @@ pub trait Observer {
     fn waiting(&mut self, _text: &str, _waited: Duration) {}
     /// A broker was started for the run, and where it listens: a line that stays on the screen.
     fn ready(&mut self, _text: &str) {}
-    /// A phase begins; `length` is what is planned, `None` where it has no set end.
+    /// A phase begins; `length` is the planned one, `None` where it has no set end.
     fn phase(&mut self, _phase: Phase, _length: Option<Nanos>) {}
     /// An interval of about a second has ended. `cumulative` holds the measured phase so far.
     fn point(&mut self, _point: &SeriesPoint, _cumulative: &Interval) {}
@@ -27,7 +26,7 @@ pub trait Observer {
     fn page_failed(&mut self, _page: &str) {}
     /// A broker that was started for the run logged this line.
     fn logged(&mut self, _line: &str) {}
-    /// Something happened, such as a blocked connection.
+    /// An event of the run, such as a blocked connection.
     fn event(&mut self, _event: &Event) {}
 }
 

@@ -32,15 +32,15 @@ pub(crate) const DATA: &str = "data";
 const LARGEST: u64 = 1 << 20;
 /// Digits of a name.
 const DIGITS: usize = 16;
-/// How often somebody looks whether another bellows has let go.
+/// Polling interval while another bellows holds the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How often somebody who waits is told for how long by now.
+/// Interval of messages about a wait.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Description of prepared data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparedData {
-    /// Its name: digits that follow from all that filled it.
+    /// Name of the data: digits computed from all that filled it.
     pub key: String,
     /// The experiment that prepared it.
     pub experiment: String,
@@ -60,7 +60,7 @@ pub struct PreparedData {
     pub length: u64,
     /// The boot in which it was filled: the clock in its messages is that boot's.
     pub(crate) boot: String,
-    /// That boot's clock when it was filled, seconds.
+    /// That boot's clock at the filling, seconds.
     pub(crate) clock_s: u64,
     /// Whether messages may have the compact header, which does not tell one run from another.
     pub(crate) has_compact_headers: bool,
@@ -99,7 +99,7 @@ impl PreparedFolder {
         &self.dir
     }
 
-    /// All data that is kept there whole, by name.
+    /// All complete data there, by name.
     ///
     /// # Errors
     /// The folder cannot be read; one that is not there holds nothing.
@@ -215,7 +215,7 @@ impl PreparedFolder {
         renamed.map_err(|error| Problem::io("create", &whole, &error))
     }
 
-    /// Removes what there is of this name, whole or not.
+    /// Removes data of this name, complete or not.
     pub(crate) fn clear(&self, key: &str) -> Result<(), Problem> {
         let whole = self.dir.join(key);
         // Without its description it counts as nothing, whatever becomes of the rest.
@@ -274,13 +274,13 @@ impl PreparedFolder {
     }
 }
 
-/// Says to other bellows that data is made or used, as long as it lasts; a process that is killed gives it back.
+/// Tells other bellows that data is being made or used, as long as it lives; a killed process releases it.
 #[derive(Debug)]
 pub(crate) struct PreparedLock {
     _file: File,
 }
 
-/// The name of the data that this broker makes of what an experiment fills.
+/// The name of the data that this broker makes from an experiment's filling.
 pub(crate) fn key_of(
     filling: &Experiment,
     broker: &BrokerSpec,

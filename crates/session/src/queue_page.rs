@@ -26,9 +26,9 @@ pub struct QueuePageCost {
     pub reads: u64,
     /// Times that the node did not answer.
     pub failures: u64,
-    /// How long the node worked on the answers, in microseconds.
+    /// Time that the node worked on the answers, in microseconds.
     pub node_us: u64,
-    /// How long the answers took, in microseconds.
+    /// Time until the answers, in microseconds.
     pub answer_us: u64,
 }
 

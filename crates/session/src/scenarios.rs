@@ -16,7 +16,7 @@ pub struct Occasion<'a> {
     pub endpoint: &'a Endpoint,
     /// The run's number, which its messages are marked with.
     pub run_id: u32,
-    /// How the broker's nodes are reached for traces.
+    /// How to reach the broker's nodes for traces.
     pub traced: &'a TracedBroker,
 }
 
@@ -39,8 +39,8 @@ impl<'a> Occasion<'a> {
 /// Makes a scenario from the options that an experiment has for it; none where the experiment does not ask for it.
 pub type MakeScenario = fn(&Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error>;
 
-/// All kinds of load, one line each. Where an experiment asks for several, they run beside each other;
-/// requested rate, verdict and phases are those of the first.
+/// All scenarios, one line each. Those of an experiment run beside each other; requested rate, verdict and phases are
+/// those of the first.
 pub const SCENARIOS: &[MakeScenario] = &[messages, churn, command, probes, traces];
 
 fn messages(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
@@ -65,7 +65,7 @@ fn probes(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
     Ok(plans.into_iter().map(boxed).collect())
 }
 
-/// They come last: none is a load.
+/// Traces come last: none is a load.
 fn traces(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
     let nodes = of.experiment.traced_nodes().map_err(Error::Invalid)?;
     let (warmup, measure) = (

@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::activity::{Activity, BROKER};
 use crate::connection_time::ConnectionCounts;
 
-/// How often a broker is looked for that has gone.
+/// How often a broker that has gone is looked for.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1_000);
 
 /// Resource usage up to an instant.
@@ -66,7 +66,7 @@ pub(crate) trait UsageSource {
     fn connections_behind(&mut self, _proxy: u32) -> ConnectionCounts {
         ConnectionCounts::default()
     }
-    /// Who is at the other end of our connections to the broker.
+    /// The process at the other end of our connections to the broker.
     fn server(&mut self) -> Server {
         Server::Unknown
     }
@@ -90,11 +90,11 @@ pub(crate) trait UsageSource {
 #[derive(Debug)]
 pub(crate) struct ProcUsage {
     broker: ProcessTree,
-    /// Where the broker listens, if one that returns as another process is to be found by that, and when it was last looked for.
+    /// The broker's addresses, where a process that returns is to be found by them, and the time of the last search.
     returns_at: (Vec<SocketAddr>, Time),
-    /// Those of further brokers that are loaded.
+    /// Processes of further brokers under load.
     further: Vec<ProcessTree>,
-    /// Other programs that load the broker, and what they used when they were last seen.
+    /// Other programs that load the broker, and their usage at the last reading.
     generators: Vec<(ProcessTree, ProcessUse)>,
     /// The broker's ports; in a cluster one of each node.
     ports: Vec<u16>,
@@ -109,7 +109,7 @@ pub(crate) struct ProcUsage {
 /// Usage of a node of a cluster, and how long it was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct NodeUse {
-    /// Its memory is 0 while it is away.
+    /// Usage; its memory is 0 while the node is away.
     pub(crate) used: ProcessUse,
     /// Between its first reading and its last.
     pub(crate) watched: Nanos,
@@ -118,7 +118,7 @@ pub(crate) struct NodeUse {
 }
 
 impl NodeUse {
-    /// It was read again at the end of this time, or is away since then.
+    /// Adds the reading at the end of this time; `None`: away since then.
     fn add(&mut self, now: Option<ProcessUse>, since: Nanos) {
         self.watched += since;
         if self.used.threads > 0 && now.is_some() {

@@ -1,11 +1,11 @@
-//! From what was measured to what a load could have come to.
+//! Conversion of calibrated points into the possible rate of a load.
 
 use archive::Capacity;
 use load::{Guarantee, Plan, Sizes};
 
 use super::{Calibration, Point, Workload};
 
-/// So few messages in flight per producer that each waits for the one before.
+/// With at most this many messages in flight per producer, each waits for the one before.
 const FEW: u32 = 3;
 /// Above this multiple of the connections that were measured the calibration says nothing.
 const BEYOND: f64 = 20.0;

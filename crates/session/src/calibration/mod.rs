@@ -61,7 +61,7 @@ pub struct Point {
     pub at_least: bool,
 }
 
-/// How late the event loop was at a rate, which is the send delay of its messages.
+/// Lateness of the event loop at a rate: the send delay of its messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Messages per second.
@@ -74,7 +74,7 @@ pub struct Lateness {
     pub max_ns: u64,
 }
 
-/// All that was measured on a machine.
+/// All calibrated figures of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Always [`Calibration::SCHEMA`].
@@ -91,7 +91,7 @@ pub struct Calibration {
     pub created: String,
     /// CPU that other processes used meanwhile, in cores: where it is much, the figures are too low.
     pub others_cores: f64,
-    /// How late the event loop was at rest and under load.
+    /// Lateness of the event loop at rest and under load.
     pub lateness: Vec<Lateness>,
     /// The loads.
     pub points: Vec<Point>,

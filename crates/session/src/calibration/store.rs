@@ -8,7 +8,7 @@ use archive::data_folder;
 
 use super::Calibration;
 
-/// A calibration has some kilobytes; what is larger is something else.
+/// Most bytes of a calibration, which has some kilobytes.
 const LARGEST: u64 = 1 << 20;
 
 fn file_name(calibration: &Calibration) -> String {
@@ -36,8 +36,7 @@ pub enum Keeping {
     Quieter,
 }
 
-/// Keeps it for this machine in place of what was kept, unless that was taken on a machine with less
-/// to do beside it.
+/// Stores the calibration for this machine, unless the stored one was taken on a less busy machine.
 ///
 /// # Errors
 /// Where there is no home, or the file cannot be written.

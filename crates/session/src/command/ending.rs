@@ -1,5 +1,5 @@
-//! Which of a load's processes are asked to end, and when: all of them once, whatever group or session they are in, but
-//! none before those that it gets its words from.
+//! The order in which a load's processes are asked to end: each once, whatever group or session it is in, but not
+//! before the processes that it reads from.
 
 use linux::{ProcessId, processes};
 
@@ -19,7 +19,7 @@ pub(super) struct LoadProcess {
 }
 
 impl LoadProcess {
-    /// All that descend from this process and have not ended.
+    /// All descendants of this process that have not ended.
     pub(super) fn below(ancestor: u32) -> Vec<Self> {
         let all = processes::descendants(ancestor).into_iter();
         all.filter_map(Self::of).collect()
@@ -44,17 +44,17 @@ impl LoadProcess {
     }
 }
 
-/// One that has not been asked.
+/// A process that has not been asked.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     id: ProcessId,
-    /// It waits for others now.
+    /// The process waits for others now.
     waits: bool,
-    /// It had to, and has the rest of the time to end by itself.
+    /// The process had to wait, and has the rest of the time to end by itself.
     has_waited: bool,
 }
 
-/// Those whose turn it is.
+/// Processes to end now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) ask: Vec<ProcessId>,
@@ -76,10 +76,10 @@ impl EndRequests {
         self.is_last
     }
 
-    /// Those of all that run whose turn it is now: at first those that were there, later also what others have left to
-    /// `adopter`. What somebody starts who has been asked is none of them: it may be his last words. What reads from
-    /// others ends by itself after them. In the `last` turn who has not is asked, too, and those that others still read
-    /// from are killed, so that these get what is in their pipes.
+    /// The processes to end now: at first those that were running, later also orphans that `adopter` has inherited.
+    /// Children that a process starts after it was asked are left alone: they may print its last words. Readers end by
+    /// themselves after those that they read from. In the `last` turn all that remain are asked, and processes that
+    /// others still read from are killed, so that their readers get the rest of the pipes.
     pub(super) fn turn(&mut self, all: &[LoadProcess], adopter: u32, last: bool) -> Turn {
         for one in all {
             let is_known =
@@ -117,7 +117,7 @@ impl EndRequests {
         Turn { ask, kill }
     }
 
-    /// Those that others wait for who have not been asked, without such as wait themselves.
+    /// Processes that others wait for, were not asked, and do not wait themselves.
     fn waited_for(&self, all: &[LoadProcess]) -> Vec<ProcessId> {
         let is_waiting = |one: &LoadProcess| self.waiting.iter().any(|it| it.id == one.id);
         let keeps_one = |one: &LoadProcess| {

@@ -21,7 +21,7 @@ use web::redact;
 const NAME: &str = "command";
 /// Programs are looked at this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// A program that is told to end has at least this long.
+/// Least time that a program gets to end.
 const LEAST_DRAIN: Nanos = Nanos::from_millis(5_000);
 /// The last of that, in which what reads from others need not wait for them any more.
 const LAST_PART: Nanos = Nanos::SECOND;
@@ -29,7 +29,7 @@ const LAST_PART: Nanos = Nanos::SECOND;
 /// A program, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Program {
-    /// Which of the experiment's loads it is, from 0.
+    /// Number of the experiment's load, from 0.
     load: usize,
     /// The program and its arguments, one word each; no shell reads them.
     words: Vec<String>,
@@ -37,7 +37,7 @@ struct Program {
     shown: String,
     /// The file of the run folder that keeps what it prints.
     log: String,
-    /// Texts that must not be kept, and what stands in their place.
+    /// Secrets, and the texts shown in their place.
     secrets: Vec<(String, String)>,
 }
 
@@ -196,7 +196,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Runs programs to the end of the measured phase, and waits for those that are told to end, this long at most.
+    /// Runs programs to the end of the measured phase, then waits up to `drain` for those that are told to end.
     fn run(mut self, drain: Nanos) -> Outcome {
         if let Some(first) = self.phases.phase() {
             self.begin_slice(first, self.phases.start, true);

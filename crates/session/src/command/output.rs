@@ -1,9 +1,9 @@
 //! A program's output in bounded memory.
 
-/// Of what a program prints, so much is kept of the beginning, and as much of the end.
+/// Bytes that are kept of the beginning of a program's output, and as many of its end.
 const KEPT: usize = 256 * 1024;
 
-/// The beginning and the end of what a program prints.
+/// The beginning and the end of a program's output.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     first: Vec<u8>,
@@ -26,7 +26,7 @@ impl Output {
         }
     }
 
-    /// All that is kept. What was left out, was so by lines where there are any: half a line may hold half a secret.
+    /// The kept output. Left out are whole lines where there are any: half a line may hold half a secret.
     pub(super) fn text(&self) -> String {
         let over = self.last.len().saturating_sub(KEPT);
         if self.left_out + over == 0 {

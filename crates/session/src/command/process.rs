@@ -41,18 +41,18 @@ pub(super) struct Process {
     guardian: Option<Guardian>,
     workspace: Workspace,
     id: Option<ProcessId>,
-    /// All that it has started, and itself, that ran when they were looked for.
+    /// The program and its descendants that ran when last looked for.
     alive: Vec<ProcessId>,
     ending: EndRequests,
     /// The time that all of it has is nearly over.
     is_last: bool,
-    /// How it ended; what it has started may run on.
+    /// The program's exit; its descendants may run on.
     status: Option<String>,
-    /// Something that it has started ran when it had ended.
+    /// A descendant outlived the program.
     has_left: bool,
-    /// Something of it was killed, for what reads from that.
+    /// One of its processes was killed for the sake of those that read from it.
     has_killed: bool,
-    /// It was told to end, so that its exit code says nothing.
+    /// The program was told to end, so that its exit code says nothing.
     told: bool,
     output: Arc<Mutex<Output>>,
     reader: thread::JoinHandle<()>,
@@ -163,7 +163,7 @@ impl Process {
         self.is_over() && self.alive.is_empty()
     }
 
-    /// It ended by itself, and not in order.
+    /// Whether the program ended by itself with a failure.
     pub(super) fn has_failed(&self) -> bool {
         !self.told && self.status.as_ref().is_some_and(|it| it != SUCCESS)
     }
@@ -176,12 +176,12 @@ impl Process {
         }
     }
 
-    /// The time that all of it has is nearly over: what reads from others has the rest for what is left in its pipes.
+    /// Begins the last part of the time for ending: readers have it for the rest of their pipes.
     pub(super) fn begin_last(&mut self) {
         self.is_last = true;
     }
 
-    /// All that it has started and that runs, and itself.
+    /// The program and its descendants that are running.
     fn running(&self) -> Vec<LoadProcess> {
         let guardian = self.guardian.as_ref().map(Guardian::pid);
         guardian.map(LoadProcess::below).unwrap_or_default()

@@ -4,10 +4,10 @@ mod archive;
 mod brokers;
 mod machine;
 
-/// How a check turned out.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// Nothing is to be done.
+    /// No action is needed.
     Ok,
     /// Works, with less than could be had.
     Warn,
@@ -20,7 +20,7 @@ pub enum Status {
 pub struct Check {
     /// Name of the check: `perf permissions`.
     pub name: String,
-    /// How it turned out.
+    /// The check's result.
     pub status: Status,
     /// The value found.
     pub observed: String,

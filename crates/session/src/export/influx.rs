@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::open_metrics::suffix;
 use super::snapshot::{BOUNDS, Durations, Labels, Snapshot, Value};
 
-/// All series at a time, one line each. Names are those of the OpenMetrics page.
+/// All series at one time, one line each. Names are those of the OpenMetrics page.
 pub(super) fn lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
     let mut out = String::new();
     for (name, family) in snapshot.families() {

@@ -1,6 +1,6 @@
-//! All series of a run while it goes on, the generator's, the machine's, the broker's and those of scraped pages: served
-//! as a page of OpenMetrics, and sent to servers that keep series. [`Exporter`] stands between the run and whoever
-//! else is told of it.
+//! A run's series while it is in progress, the generator's, the machine's, the broker's and those of scraped pages:
+//! served as an OpenMetrics page, and pushed to metrics servers. [`Exporter`] stands between the run and its other
+//! observers.
 
 mod influx;
 mod open_metrics;
@@ -43,7 +43,7 @@ const TEXTS: PushTexts = PushTexts {
 pub struct ExportOptions {
     /// Where the page is served: `HOST:PORT`.
     pub listen: Option<String>,
-    /// Who is sent the series once a second.
+    /// The server that gets the series once a second.
     pub target: Option<MetricsTarget>,
     /// The user of that server, where it asks for one; the secret is then a password.
     pub user: Option<String>,

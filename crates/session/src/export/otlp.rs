@@ -76,7 +76,7 @@ fn attribute(key: &str, value: &str) -> Json {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-/// As UCUM writes it.
+/// The unit's UCUM code.
 const fn unit(unit: SeriesUnit) -> &'static str {
     match unit {
         SeriesUnit::Count | SeriesUnit::Share => "1",

@@ -1,4 +1,4 @@
-//! All series of a run as they are now, by name: what is served and sent while it goes on.
+//! Current values of all series of a run by name, as they are served and pushed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,15 +29,15 @@ pub(super) type Labels = BTreeMap<String, String>;
 /// Current value of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// As it is.
+    /// A current value.
     Gauge(f64),
-    /// Everything since the beginning of the run.
+    /// A total since the beginning of the run.
     Total(u64),
     /// Durations since the beginning of the run.
     Durations(Durations),
 }
 
-/// How many durations fell below each of [`BOUNDS`] and above the one before it, those above all of them last.
+/// Counts of durations below each of [`BOUNDS`] and not below the previous one; the last counts those above all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Durations {
     pub(super) counts: [u64; BOUNDS.len() + 1],
@@ -214,8 +214,8 @@ impl Snapshot {
         }
     }
 
-    /// Forgets the quantiles of latencies that the last interval has none of: while a broker stands still, the last good ones
-    /// would look as if all were well.
+    /// Forgets the quantiles of latencies that the last interval lacks: while a broker stalls, the last good ones would
+    /// look as if all were well.
     fn forget_quantiles_but(&mut self, seen: &BTreeSet<Metric>) {
         let name = quantile_name();
         let Some(family) = self.families.get(&name) else {
@@ -236,7 +236,7 @@ impl Snapshot {
         }
     }
 
-    /// Sets what is known of an interval beside counts and latencies.
+    /// Sets an interval's figures beside counts and latencies.
     pub(super) fn set(&mut self, point: &SeriesPoint) {
         let rate = "Messages or operations per second that the schedule requested";
         if let Some(requested) = point.requested_rate {
@@ -288,10 +288,9 @@ impl Snapshot {
         }
     }
 
-    /// Sets named series; what their sources told before and do not now is gone, and so is what is no number now, which
-    /// not all of those who are sent it take. A label that all series have keeps its value, and one of the same name
-    /// is `exported_NAME`, as in Prometheus.
-    /// Names that are the same as identifiers have a number behind them, and so have such labels.
+    /// Sets named series. Series that their source no longer has are dropped, as are values that are no numbers, which
+    /// some servers refuse. A label that all series have keeps its value, and another of that name becomes
+    /// `exported_NAME`, as in Prometheus. Names and labels that collide as identifiers get a number.
     pub(super) fn tell(&mut self, values: &[(SeriesName, f64)]) {
         let mut now: BTreeMap<&str, BTreeSet<(String, Labels)>> = BTreeMap::new();
         for (series, value) in values {
@@ -371,7 +370,7 @@ impl Durations {
         }
     }
 
-    /// All of them.
+    /// The number of durations.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -68,7 +68,7 @@ impl FromStr for MetricsTarget {
 }
 
 impl MetricsTarget {
-    /// Its address.
+    /// The server's address.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

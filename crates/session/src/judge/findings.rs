@@ -14,7 +14,7 @@ use super::thresholds::{
     RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL, WHOLE,
 };
 
-/// All of them, the gravest first; of equal ones what happened to users before what may have disturbed the figures.
+/// All warnings, gravest first; among equals those that users felt before those that may have disturbed the figures.
 pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
     let mut all = Vec::new();
     if derived.e.ended.debug_build {
@@ -88,7 +88,7 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     (is_late || unscheduled).then(|| Warning::new(Tier::Caution, late()))
 }
 
-/// Broker or generator waited in the run queue so long that the latencies hold it.
+/// Whether run-queue wait of broker or generator was long enough to show in the latencies.
 fn lacks_cores(derived: &Derived<'_>, cause: &Cause, late: Option<Lateness>) -> bool {
     let e = derived.e;
     let decided = matches!(
@@ -114,7 +114,7 @@ fn waited(derived: &Derived<'_>) -> bool {
     derived.run_queue_wait >= RUN_QUEUE_WAIT || derived.e.broker_run_queue_wait() >= RUN_QUEUE_WAIT
 }
 
-/// One for each who stood still.
+/// One warning for each party that stalled.
 fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
     let e = derived.e;
     [Stalled::Broker, Stalled::Generator, Stalled::Machine]
@@ -322,7 +322,7 @@ fn of_ledger(ledger: &LedgerSummary) -> Vec<Warning> {
     all
 }
 
-/// How the run went, as a whole.
+/// Warnings about the run as a whole.
 fn of_run(e: &Facts) -> Vec<Warning> {
     let ended = &e.ended;
     let mut all = Vec::new();
@@ -412,7 +412,7 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
     all
 }
 
-/// How much of the CPU the kernel's probes take: it stops a program by an exception where a function is looked at.
+/// Warns of CPU spent in the kernel's probes, which stop a program by an exception at each traced function.
 pub(crate) fn probed(profile: &Profile) -> Option<Warning> {
     let is_trap = |frame: &Frame| matches!(&*frame.name, "asm_exc_int3" | "asm_exc_debug");
     let share = (profile.header.event == USUAL_EVENT).then(|| profile.share_with(is_trap))?;

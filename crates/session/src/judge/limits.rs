@@ -1,4 +1,4 @@
-//! Who limited a load: the schedule, the generator, the broker, or what lies between them.
+//! The limit of a load: the schedule, the generator, the broker, or what lies between them.
 
 use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled};
 
@@ -12,9 +12,9 @@ use super::thresholds::{
 /// The facts, and what follows from them at once.
 pub(super) struct Derived<'a> {
     pub(super) e: &'a Facts,
-    /// Of the event loop that was at work for most of its time.
+    /// Share of time at work, of the busiest event loop.
     pub(super) at_work: f64,
-    /// Of the event loop that waited most for a core.
+    /// Share of time in the run queue, of the event loop that waited most.
     pub(super) run_queue_wait: f64,
     /// CPU of processes that are neither, where it is much.
     pub(super) others: Option<f64>,
@@ -54,14 +54,14 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// Not one operation of the load came to a good end, which is why its run failed; it has not ended early.
+    /// Whether no operation of the load succeeded, which is why its run failed; it has not ended early.
     fn all_failed(&self) -> bool {
         let mut own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
         own.any(|churn| churn.begun > 0 && churn.failed >= churn.begun)
     }
 
-    /// As many were sent as were requested, whenever. One more or less is a matter of where the phase was cut;
-    /// random arrivals fall short by at most 4 standard deviations.
+    /// Whether as many were sent as requested, late or not. One more or less is rounding at the phase's edges; random
+    /// arrivals fall short by at most 4 standard deviations.
     pub(super) fn reached_rate(&self) -> bool {
         let e = self.e;
         e.requested_rate.is_some_and(|requested| {
@@ -154,7 +154,7 @@ impl<'a> Derived<'a> {
         })
     }
 
-    /// Whether the broker stood still for so much of the run that this is to be said first.
+    /// Whether the broker stalled long enough for this to be said first.
     pub(super) fn broker_stood_still(&self) -> bool {
         let (for_s, times, _) = self.stalls(Stalled::Broker);
         times > 0 && for_s >= self.e.seconds * WORTH
@@ -166,16 +166,15 @@ impl<'a> Derived<'a> {
         waited_s > 0.0 && waited_s >= self.e.stalled_s(self.e.stood_still(who)) * DOMINANT
     }
 
-    /// Whether other processes had that core: they are the cause then, and the stalls what came of it. Of a fault of the
-    /// run itself they are not.
+    /// Whether other processes had that core: then they are the cause, and the stalls their effect. Not so in a fault
+    /// of the run itself.
     fn stalled_for_cores(&self, who: Stalled) -> bool {
         let is_own = self.e.stalled_in_faults(who);
         self.others.is_some() && !is_own && self.waited_for_cores(who)
     }
 
-    /// How long somebody stood still in the measured phase, how often, and how many messages that delayed. What
-    /// passed without a connection while the broker was there is no standing still, and what passed without a core has
-    /// another cause.
+    /// Total time of somebody's stalls in the measured phase, their number, and the messages delayed. Time without a
+    /// connection to a broker that was there is no stall, and time without a core has another cause.
     fn stalls(&self, who: Stalled) -> (f64, u64, u64) {
         let for_cores = self.stalled_for_cores(who);
         let is_who = |it: &&Stall| match it.away {
@@ -283,7 +282,7 @@ impl<'a> Derived<'a> {
         })
     }
 
-    /// Whether so many seconds are most of those that producers lost, and these were the broker's.
+    /// Whether so many seconds are most of the time that producers lost, and most of that was the broker's.
     fn is_most_of_lost(&self, for_s: f64) -> bool {
         let Some(time) = self.e.producers else {
             return false;
@@ -293,7 +292,7 @@ impl<'a> Derived<'a> {
             && theirs >= (theirs + time.ready) * DOMINANT
     }
 
-    /// Most of what is lacking was lacking while faults of the run itself lasted.
+    /// The conclusion where most of the lacking work was due during faults of the run itself.
     fn own_fault(&self, lacking: Lacking, deliveries: bool) -> Option<Conclusion> {
         explain(lacking).then(|| {
             let because = ["own_fault", "stalls", "broker_cpu"];
@@ -371,7 +370,7 @@ impl<'a> Derived<'a> {
         Conclusion::new(LimitedBy::Generator, Cause::GeneratorBusy, &because)
     }
 
-    /// As many messages were in flight as may be: answers were awaited.
+    /// The in-flight window was full: producers waited for answers.
     fn window(&self) -> Conclusion {
         let e = self.e;
         let wait = Awaited::Answers;
@@ -440,7 +439,7 @@ impl<'a> Derived<'a> {
             .then(|| Conclusion::undecided(Cause::SlowEvenIdle, &["in_flight_full", "round_trip"]))
     }
 
-    /// A proxy on this machine takes no more, or holds what is waited for: because the broker does not read, or by
+    /// A proxy on this machine accepts no more, or holds the awaited bytes: because the broker does not read, or by
     /// itself.
     fn behind_proxy(&self, wait: Awaited, code: &'static str) -> Option<Conclusion> {
         let e = self.e;
@@ -550,7 +549,7 @@ impl<'a> Derived<'a> {
         )
     }
 
-    /// Who limits the deliveries.
+    /// The limit of deliveries.
     fn consumers(&self) -> Conclusion {
         let own = self.own_fault(self.e.ended.deliveries_behind, true);
         if let Some(conclusion) = own.or_else(|| self.lacks_cores()) {
@@ -575,7 +574,7 @@ impl<'a> Derived<'a> {
     }
 }
 
-/// Whether faults of the run itself explain most of what is lacking.
+/// Whether faults of the run itself explain most of the lacking work.
 fn explain(lacking: Lacking) -> bool {
     lacking.in_faults > 0.0 && lacking.in_faults >= lacking.all * DOMINANT
 }

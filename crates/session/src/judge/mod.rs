@@ -32,7 +32,7 @@ pub(crate) struct Judgement {
     pub(crate) findings: Vec<Warning>,
 }
 
-/// Concludes from the facts who limited the run, and what is wrong with its numbers.
+/// Concludes from the facts what limited the run, and which of its numbers are doubtful.
 pub(crate) fn judge(facts: Facts) -> Judgement {
     let derived = Derived::new(&facts);
     let Conclusion {
@@ -97,7 +97,7 @@ fn ordered(codes: Vec<&str>, because: &[&str]) -> Vec<Reason> {
     reasons
 }
 
-/// Which of the facts are worth a line.
+/// Codes of the facts that are worth a line.
 fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
     let e = derived.e;
     let mut waits = e.producers.map_or_else(Vec::new, |time| {

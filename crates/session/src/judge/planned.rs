@@ -110,7 +110,7 @@ fn expires(group: &Group) -> bool {
     group.producers.properties.expiration.is_some() || !group.destinations.iter().all(lasts)
 }
 
-/// Deliveries of what an experiment fills queues with, to the consumers of this plan.
+/// Deliveries of prefilled messages to the consumers of this plan.
 pub(crate) fn filled(plan: &Plan, experiment: &Experiment, endpoint: &load::Endpoint) -> u64 {
     let filling = experiment.filling();
     if filling.load.iter().all(|load| load.fill == 0) {

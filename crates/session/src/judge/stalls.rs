@@ -1,4 +1,4 @@
-//! From the silences that event loops note to stalls: who stood still, from when, and for how long.
+//! Conversion of silences that event loops note into stalls: who stood still, from when, and for how long.
 
 use archive::{Stall, Stalled};
 use load::Silence;
@@ -79,7 +79,7 @@ fn overlap(a: &Silence, b: &Silence) -> Nanos {
     a.until.min(b.until).since(a.from.max(b.from))
 }
 
-/// The times in which the clients of every event loop were away, all of so many connections.
+/// Times in which the clients of every event loop were disconnected: all `connections` of them.
 fn all_away(
     silences: &[Silence],
     connections: u64,

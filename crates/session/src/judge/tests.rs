@@ -232,7 +232,7 @@ fn a_fault_of_the_run_itself_comes_before_what_others_took() {
     assert_eq!(verdict(behind).cause, Some(Cause::ConsumersBehind { why }));
 }
 
-/// A stall in whose seconds the broker's threads waited for cores that other processes had is what came of that.
+/// Run-queue wait behind other processes explains a stall of those seconds.
 #[test]
 fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
     let mut facts = stopped_broker();
@@ -848,7 +848,7 @@ fn a_stall_is_not_blamed_for_what_it_did_not_delay() {
     assert!(!decided(&found.verdict).contains(&"stalls".to_owned()));
 }
 
-/// Unthrottled, most of the producers' time is the broker's anyway: an outage is told first all the same.
+/// Unthrottled producers mostly wait for the broker anyway; an outage still comes first.
 #[test]
 fn an_outage_is_what_an_unthrottled_verdict_begins_with() {
     let mut facts = waiting_for_answers();

@@ -14,13 +14,13 @@ pub(super) const SATURATED: f64 = 0.9;
 pub(super) const RUN_QUEUE_WAIT: f64 = 0.2;
 /// A machine that is idle for less than this share of its time is full.
 pub const FULL: f64 = 0.07;
-/// A broker that has this share of what it and the generator use is what fills the machine.
+/// Share of the CPU time used by broker and generator from which on the broker fills the machine.
 pub(super) const MOST: f64 = 0.75;
 /// CPU of other processes that counts, in cores: a desktop's background takes less.
 pub const OTHERS: f64 = 0.35;
-/// One cause explains a run where it has this share of the time that was lost.
+/// Share of the lost time from which on one cause explains a run.
 pub(super) const DOMINANT: f64 = 0.5;
-/// All causes that lie with the broker together do where they have this share.
+/// Share of the lost time from which on all causes on the broker's side explain it together.
 pub(super) const TOGETHER: f64 = 0.65;
 /// A run that lost less than this share of its time lost nothing.
 pub(super) const LOST: f64 = 0.02;
@@ -39,14 +39,14 @@ pub(super) const SLOW_ANSWER_NS: u64 = 10_000_000;
 pub(super) const LOOPBACK_NS: u64 = 1_000_000;
 /// An unloaded broker that takes longer for its simplest answer, nanoseconds, is strange.
 pub(super) const SLOW_IDLE_NS: u64 = 5_000_000;
-/// A receive window that is full for less than this share of the time is not what is waited for.
+/// A receive window that is full for less than this share of the time is no limit.
 pub(super) const NOT_FULL: f64 = 0.2;
 /// Round trips under load of at least this long, nanoseconds, stand in a queue; below, the receiver may have delayed
 /// its acknowledgement (40 ms on Linux).
 pub(super) const FULL_LINK_NS: u64 = 100_000_000;
-/// So many bytes in a socket, although the receiver has room, wait for the link.
+/// Unsent bytes of a socket from which on it waits for the link although the receiver has room.
 pub(super) const UNSENT: u64 = 16 << 10;
-/// Fewer deliveries than this share of what they should be: consumers fall behind.
+/// Share of the expected deliveries below which consumers fall behind.
 pub(super) const BEHIND: f64 = 0.95;
 /// Findings below these shares are not worth a line.
 pub(super) const WORTH: f64 = 0.01;
@@ -59,7 +59,7 @@ pub(crate) const LAG_PART: f64 = 0.5;
 pub(crate) const LAG_SECONDS: f64 = 0.5;
 /// A stall is longer than this, nanoseconds, …
 pub(super) const STALL_NS: u64 = 100_000_000;
-/// … and than so many times the median answer time: slow answers are no stall.
+/// … and than this many median answer times: slow answers are no stall.
 pub(super) const STALL_ANSWERS: u64 = 10;
 /// A silence in which the generator itself ran for less than this share is the generator's own.
 pub(super) const STALL_OWN: f64 = 0.2;

@@ -1,8 +1,8 @@
-//! How often the broker blocked publishers, and why.
+//! Counts how often the broker blocked publishers, and keeps its reasons.
 
 /// Reasons that are kept; a broker that gives another one each time says nothing new.
 const MOST_REASONS: usize = 3;
-/// Times that are told as events; a broker may block and unblock without end.
+/// Blocked times that are reported as events; a broker may block and unblock without end.
 const MOST_TOLD: u64 = 50;
 
 /// Counts `connection.blocked`, in bounded memory whatever the broker sends.
@@ -18,11 +18,11 @@ pub(crate) struct Blocked {
 /// How much to report of one blocked time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
-    /// Its reason.
+    /// The reason.
     Reason,
-    /// That there may be more of them, which are only counted.
+    /// There may be further ones, which are only counted.
     Last,
-    /// Nothing is told.
+    /// No report.
     Nothing,
 }
 
@@ -44,12 +44,12 @@ impl Blocked {
         }
     }
 
-    /// Whether the end of a block is told, too.
+    /// Whether the end of a block is reported, too.
     pub(crate) const fn tells_unblocked(&self) -> bool {
         self.times < MOST_TOLD
     }
 
-    /// How often, and why; `None` where it never did.
+    /// Number of blocked times, and the reasons; `None` without any.
     pub(crate) fn summary(&self) -> Option<(u64, String)> {
         let words = |reason: &String| {
             if reason.is_empty() {

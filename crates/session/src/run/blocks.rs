@@ -26,7 +26,7 @@ pub(crate) const GUARD: Nanos = Nanos::from_millis(200);
 /// A block whose readings come later than this after their instants is not counted.
 const LATEST_READING: Nanos = Nanos::from_millis(50);
 
-/// Which blocks there are.
+/// The plan of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockPlan {
     /// When the measured phase begins.
@@ -41,7 +41,7 @@ pub(crate) struct BlockPlan {
 /// A block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedBlock {
-    /// From 0 on; 2 n and 2 n + 1 are a pair.
+    /// Number from 0 on; 2 n and 2 n + 1 are a pair.
     pub(crate) number: u64,
     pub(crate) start: Time,
     /// When the guard is over.

@@ -67,7 +67,7 @@ pub(crate) struct Collected {
     pub(crate) killed: Vec<Killed>,
     /// Pages of which a request brought none.
     pub(crate) failed: Vec<String>,
-    /// All values that a source has now, for each that has new ones.
+    /// All current values of each source that has new ones.
     pub(crate) told: Vec<Vec<(SeriesName, f64)>>,
     /// Values to be archived.
     pub(crate) rows: Vec<SeriesRow>,
@@ -78,17 +78,17 @@ pub(crate) struct Collected {
     pub(crate) notes: Vec<String>,
     /// Readings that failed.
     pub(crate) unread: Vec<Unread>,
-    /// All faults so far, where there is news of one.
+    /// All faults so far, when one of them has changed.
     pub(crate) faults: Option<Vec<FaultOutcome>>,
     /// The object of a wait, and how long it has lasted.
     pub(crate) waiting: Option<(String, Duration)>,
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Something that could not be read. Where a fault of the run itself explains that, nothing else is told as the reason.
+/// A failed reading. Where a fault of the run itself explains it, no other reason is reported.
 #[derive(Debug)]
 pub(crate) struct Unread {
-    /// When it was asked for.
+    /// Time of the request.
     pub(crate) asked: Time,
     /// When it was known that there is no answer.
     pub(crate) at: Time,

@@ -1,5 +1,5 @@
-//! Who waited for a core, second by second, while the machine was full. Threads are read while it is nearly so: there may
-//! be hundreds.
+//! Run-queue wait by second while the machine was full. Threads are read only while it is nearly so: there may be
+//! hundreds.
 
 use archive::RunQueueWait;
 use linux::threads::ThreadTimes;
@@ -19,7 +19,7 @@ const NEARLY_FULL: f64 = 0.5;
 pub(crate) struct Contention {
     /// The reading at the end of the last interval, where one was made.
     last: Option<(Time, [ThreadTimes; 2])>,
-    /// From when until when, and how long the broker and bellows waited, where that is known.
+    /// Begin, end, and run-queue wait of broker and bellows, where known.
     waits: Vec<(Time, Time, [Option<Nanos>; 2])>,
 }
 
@@ -50,7 +50,7 @@ impl Contention {
         self.last = Some((now, after));
     }
 
-    /// How long each waited, by seconds since the run's origin.
+    /// Run-queue wait of each, by seconds since the run's origin.
     pub(super) fn waits(&self, origin: Time) -> Vec<RunQueueWait> {
         let since = |at: Time| at.since(origin).as_secs_f64();
         let waits = self.waits.iter();

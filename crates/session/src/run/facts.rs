@@ -1,4 +1,4 @@
-//! From what a run observed to the facts that are judged.
+//! Conversion of a run's observations into the facts to judge.
 
 use archive::{BrokerUse, ChurnFacts, Ended, Facts, Lacking, LoopUse, OwnFault, ProducerTime};
 use load::Silence;
@@ -81,7 +81,7 @@ impl Recording<'_> {
         }
     }
 
-    /// How it ended, and what the warnings name.
+    /// The end of the load, and what the warnings name.
     fn ended(&self, outcome: &load::Outcome) -> Ended {
         let threads = || outcome.threads.iter();
         let censored = outcome.censored.as_deref();
@@ -259,7 +259,7 @@ impl Recording<'_> {
     }
 }
 
-/// How long messages in flight were awaited.
+/// Time for which messages in flight were awaited.
 fn drained(outcome: &load::Outcome) -> Nanos {
     let mut spans = outcome.phases.iter();
     let drain = spans.find(|span| span.phase == Phase::Drain);

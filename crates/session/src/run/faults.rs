@@ -29,13 +29,13 @@ pub(crate) enum FaultEvent {
         at: Time,
         kind: RunFault,
         node: Option<u32>,
-        /// How long after its time that was.
+        /// Delay after the due time.
         late: Nanos,
-        /// How long it is to last.
+        /// Planned duration.
         asked: Option<Nanos>,
         /// Whether what it killed is to stay away to the end.
         for_good: bool,
-        /// The CPU time of what it hit, just before.
+        /// CPU time of the hit processes, just before.
         cpu: Option<Nanos>,
     },
     /// The broker goes on, or is ready again; its process from now on.
@@ -60,7 +60,7 @@ pub(crate) enum FaultEvent {
     Played(Result<Option<PlayedFaults>, brokers::BrokerError>),
 }
 
-/// A fault that begins so long after its time is told: the one before it took longer.
+/// A fault that begins later than this after its time is reported: the one before it took longer.
 const LATE: Nanos = Nanos::from_millis(1_000);
 
 /// The faults that take the broker or its connections away, in the order of time, with their
@@ -86,11 +86,11 @@ enum Moment {
 pub(crate) struct Beside {
     /// Whether a profile is taken, whose processes get names.
     pub(crate) profiled: bool,
-    /// How a node is profiled that was killed and is back.
+    /// Profiling of a node that was killed and is back.
     pub(crate) reattach: Option<Reattach>,
 }
 
-/// The faults of a run, and what came of them.
+/// The faults of a run, and their outcomes.
 pub(super) struct Faults {
     specs: Vec<FaultSpec>,
     /// When the run's time begins.
@@ -100,7 +100,7 @@ pub(super) struct Faults {
     operations: Option<Operations>,
     tell: Option<Sender<Moment>>,
     events: Receiver<FaultEvent>,
-    /// Those that have begun, or failed to.
+    /// Faults that have begun, or failed to.
     outcomes: Vec<FaultOutcome>,
     /// The one of them from which the broker's return is watched.
     watched: Option<usize>,
@@ -109,7 +109,7 @@ pub(super) struct Faults {
     played: Option<PlayedFaults>,
 }
 
-/// Who plays faults, on another thread.
+/// Plays faults, on another thread.
 pub(super) struct Player<'env> {
     faults: &'env [FaultSpec],
     broker: &'env mut dyn Broker,
@@ -192,7 +192,7 @@ impl Player<'_> {
         }
     }
 
-    /// From when the fault lasts.
+    /// Begins a fault, and returns since when it lasts.
     fn begin_one(&mut self, due: Time, fault: &FaultSpec) -> Result<Time, brokers::BrokerError> {
         let injected = injected(fault.kind);
         let node = fault.node.unwrap_or(0) as usize;
@@ -279,7 +279,8 @@ impl Player<'_> {
         });
     }
 
-    /// `false`: the run ends. A broker that is not away is asked for its objects meanwhile, when sending has ended.
+    /// Waits; `false`: the run ends. A broker that is not away is asked for its objects meanwhile, once sending has
+    /// ended.
     fn wait_until(&mut self, at: Time, is_away: bool) -> bool {
         loop {
             let left = Duration::from(at.since(Clock.now()));
@@ -505,7 +506,7 @@ impl Faults {
         }
     }
 
-    /// How long after the beginning of a fault something came, which is noted with it; in words.
+    /// Notes how long after the beginning of a fault something came, and returns it as text.
     fn since_fault(
         &mut self,
         number: Option<usize>,
@@ -554,7 +555,7 @@ impl Companion for Faults {
         }
     }
 
-    /// Says for how long the broker is away by now.
+    /// Reports how long the broker has been away.
     fn second(&mut self, _: &Second) -> Collected {
         let waiting = self.away.as_ref().map(|(since, label)| {
             let text = format!("{label}, waiting for its return");
@@ -600,7 +601,7 @@ pub(super) fn node_gone(broker: &dyn Broker, faults: &[FaultOutcome]) -> Option<
     (!nodes.is_empty()).then(|| Warning::new(Tier::Invalid, Finding::NodeGone { nodes }))
 }
 
-/// Who is hit.
+/// The target of a fault, as text.
 fn subject(node: Option<u32>) -> String {
     node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"))
 }

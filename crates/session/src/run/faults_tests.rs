@@ -192,7 +192,7 @@ fn a_killed_node_is_followed_from_its_start_on() {
     assert!(!stop.iter().any(|(_, event)| matches!(event, Starts { .. })));
 }
 
-/// Nothing waits for it, and other nodes are hit at their time.
+/// A node that stays away holds nothing up: other nodes are hit on time.
 #[test]
 fn a_node_that_is_killed_for_good_stays_away_to_the_end() {
     let mut for_good = fault(RunFault::Kill, SLOW, 0, 20);

@@ -11,9 +11,8 @@ use experiment::{Experiment, LoadSpec};
 /// The measured phase of a plan that only declares queues: nothing else would end it.
 const AT_ONCE: Nanos = Nanos(1_000_000);
 
-/// Makes the queues of `[[prepare]]`, and puts into each queue what it is to hold before the load begins. The messages are
-/// marked with a number of their own,
-/// so that the run does not take them for its own. Says what was made, in words.
+/// Makes the queues of `[[prepare]]`, and fills each queue before the load begins. The messages carry a number of their
+/// own, so that the run does not take them for its own. Returns a text of what was made.
 pub(super) fn fill(
     experiment: &Experiment,
     endpoint: &Endpoint,
@@ -105,7 +104,7 @@ fn queues(plan: &Plan) -> String {
     }
 }
 
-/// Says how far it is.
+/// Reports its progress.
 struct Progress<'o> {
     text: String,
     wanted: u64,

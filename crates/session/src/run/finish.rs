@@ -135,7 +135,7 @@ impl Recording<'_> {
         noted
     }
 
-    /// That programs ended before the measured phase was over: nobody else knows whether they were to.
+    /// Warns of programs that ended before the measured phase was over: only the user knows whether they should.
     fn load_ended(&self, outcome: &load::Outcome) -> Option<Warning> {
         let planned = self.context.phases.measure?;
         let measured = ended_by_itself(outcome, Some(planned))?;
@@ -363,7 +363,7 @@ impl Recording<'_> {
     }
 }
 
-/// To what an error belongs. Nobody knows of a limit of this machine, or of what it did not give, for which side it speaks.
+/// The side that an error belongs to. A limit of this machine, or a resource that it refused, may speak for either.
 const fn failed_by(error: &load::Error) -> FailedBy {
     match error {
         load::Error::Limit(_) | load::Error::Machine { .. } => FailedBy::Generator,
@@ -378,7 +378,7 @@ fn in_order(mut warnings: Vec<Warning>) -> Vec<Warning> {
     warnings
 }
 
-/// Whether it is missed by what the rest of the drain may have brought.
+/// Whether the rest of the drain might have met the requirement.
 fn is_of_drain(judged: &RequirementOutcome) -> bool {
     judged.met == Some(false) && judged.that.starts_with("outstanding ")
 }

@@ -1,11 +1,11 @@
-//! How long messages were sent, acknowledged and received, where a load ends with a number of them: then its measured
-//! phase ends with the last that is sent, and says nothing of how fast they were received.
+//! Time over which messages moved, where a load ends with a number of them: its measured phase then ends with the last
+//! one sent, and says nothing of the rate of receiving.
 
 use archive::{Facts, Lasted, PerMessage, RunSummary, Throughput};
 use load::{Outcome, PhaseTimes};
 use measure::{Nanos, Phase, Slice, Time};
 
-/// Messages may move for so many times the measured phase until its CPU is none of theirs.
+/// Multiple of the measured phase up to which its CPU stands for messages that moved for longer.
 const MOST: f64 = 1.1;
 /// A measured phase that ends this much before its planned length was ended by the load.
 const EARLY: Nanos = Nanos::from_millis(1);

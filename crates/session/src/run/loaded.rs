@@ -1,4 +1,4 @@
-//! The broker that a run loads, and what is known of it when the run begins.
+//! The broker under load, and its state when the run begins.
 
 use archive::RunWriter;
 use load::scenario::Scenario;
@@ -19,9 +19,9 @@ use experiment::{Experiment, ProfileSpec};
 pub(super) struct Loaded {
     pub(super) identity: Identity,
     endpoint: load::Endpoint,
-    /// Those of a cluster's nodes.
+    /// Endpoints of a cluster's nodes.
     nodes: Vec<load::Endpoint>,
-    /// Of the further ones only those that are brokers.
+    /// Further processes only where they are brokers.
     processes: Processes,
 }
 
@@ -39,7 +39,7 @@ impl Loaded {
         }
     }
 
-    /// All its processes that are known.
+    /// Ids of all its known processes.
     pub(super) fn pids(&self) -> Vec<u32> {
         let Processes { main, further, .. } = &self.processes;
         main.iter()

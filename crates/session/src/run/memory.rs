@@ -17,7 +17,7 @@ use experiment::Experiment;
 
 /// The longest that a node may take to let us in, and to answer. One that takes longer leaves a gap.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a thread that waits for its next reading looks whether it is still wanted.
+/// How often a thread that waits for its next reading checks whether it should end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Readings that wait for whoever takes them; he comes once a second.
 const MOST_WAITING: usize = 1_024;
@@ -34,7 +34,7 @@ pub(super) struct MemoryWatch {
     readings: Option<Receiver<NodeReading>>,
     stop: Arc<AtomicBool>,
     nodes: Vec<WatchedNode>,
-    /// How each node is reached.
+    /// How to reach each node.
     options: Vec<ConnectOptions>,
 }
 
@@ -56,16 +56,16 @@ struct WatchedNode {
     name: String,
     /// Its latest values, until it fails to answer.
     latest: Vec<(SeriesName, f64)>,
-    /// Its answers.
+    /// Number of answers.
     answers: u64,
-    /// How long it took for each, of the first ones.
+    /// Duration of each of the first answers.
     took: Vec<Duration>,
     /// Readings that brought nothing.
     failed: u64,
 }
 
 impl MemoryWatch {
-    /// Of a broker's nodes, where the experiment asks for it.
+    /// Watches a broker's nodes, where the experiment asks for it.
     ///
     /// # Errors
     /// How a node is reached cannot be read.

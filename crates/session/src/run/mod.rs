@@ -128,8 +128,8 @@ pub struct RunOutcome {
     pub lock: RunLock,
 }
 
-/// Refuses what is known to fail without a broker: an experiment that makes no sense, a requirement about what is not measured, an
-/// installation that is not there.
+/// Refuses experiments that fail without a broker already: one that makes no sense, a requirement about something not
+/// measured, a missing installation.
 ///
 /// # Errors
 /// The first of them, with the remedy.
@@ -381,7 +381,7 @@ impl Start {
         }
     }
 
-    /// A record of what is known when a run begins.
+    /// The record of a run that begins.
     pub(crate) fn record(&self, name: &str, options: &RunOptions) -> RunRecord {
         let created =
             jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();

@@ -16,7 +16,7 @@ const EPMD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bytes that a list of registered nodes may have.
 const MOST_NAMES: usize = 64 * 1_024;
 
-/// All processes that some names mean, and what each is called: its Erlang node, else its command.
+/// All processes that some names mean, with the name of each: its Erlang node, else its command.
 pub(super) fn all(names: &[String]) -> Vec<(ProcessId, String)> {
     let nodes = ErlangNodes::list();
     let mut found = processes::others();
@@ -157,8 +157,8 @@ impl ErlangNodes {
         names
     }
 
-    /// Of these nodes those that what was typed means, else those whose names begin with it; one that was started without a host
-    /// is on this machine.
+    /// The nodes that the typed name means, else those whose names begin with it; a node that was started without a
+    /// host is on this machine.
     fn called(&self, typed: &str, mut known: Vec<String>) -> Vec<String> {
         let is_called = |node: &String| self.means(typed, node);
         match known.iter().any(is_called) {

@@ -31,7 +31,7 @@ pub(crate) struct Blocks {
 #[derive(Debug, Default)]
 pub(super) struct SwitchedProfiles {
     pub(super) switches: Vec<SamplingSwitch>,
-    /// Something of it costs the broker though sampling is off.
+    /// Profiling costs the broker something even while sampling is off.
     pub(super) stays_in_the_way: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use archive::{FaultOutcome, OwnFault};
 
-/// From when until when a fault that took place had an effect: what it took away came back, and confirmed again.
+/// Time span of a fault's effect: until what it took away was back and confirmed again.
 pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
     let length = match (fault.back_s, fault.asked_s) {
         (Some(back), _) => back.max(fault.first_confirm_s.unwrap_or(0.0)),

@@ -9,8 +9,9 @@ use archive::PageCpu;
 use compare::paired;
 use measure::{Nanos, Time};
 
-/// Of fewer pages the interval holds the cost less often than it says where the broker has work of its own that comes as regularly: the
-/// requests did not come to each part of an interval (`one_of_the_fewest_pages_holds_its_cost_as_often_as_it_says`).
+/// With fewer pages the interval holds the cost less often than stated where the broker has equally regular work of its
+/// own: the requests did not come to each part of an interval
+/// (`one_of_the_fewest_pages_holds_its_cost_as_often_as_it_says`).
 const LEAST_PAGES: usize = 12;
 /// Blocks that are left out, one at a time, at most.
 const MOST_BLOCKS: usize = 20;
@@ -219,7 +220,8 @@ mod tests {
         page_cpu(&used.collect::<Vec<_>>(), &flights)
     }
 
-    /// Of 40 seeds, in how many the interval of what costs nothing says that it costs something, and in how many that of a cost holds it.
+    /// Over 40 seeds: in how many the interval of a page without cost excludes zero, and in how many that of a cost
+    /// holds it.
     fn claimed_and_held(pages: u64) -> (u32, u32) {
         let (mut claimed, mut held) = (0, 0);
         for seed in 0..40 {

@@ -1,4 +1,4 @@
-//! Blocks of a run with profiling and without it: when they begin, what is counted in them, what they told.
+//! Blocks of a run with profiling and without: when they begin, their counts, and their results.
 
 use archive::ObserverEffect;
 use measure::{Slice, Time};

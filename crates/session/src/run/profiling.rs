@@ -21,8 +21,7 @@ use crate::judge::{probed, profile_findings, profile_gaps, profile_incomplete};
 /// last chance to begin may come a second early.
 pub(crate) const LEAD: Nanos = Nanos::from_millis(1_500);
 
-/// The end of a part of a profile comes at latest so long after the instant that was set for it: samples may wait for
-/// names.
+/// Longest delay of the end of a part of a profile after the instant set for it: samples may wait for names.
 const LATEST_TURN: Duration = Duration::from_secs(10);
 
 /// Profiles that are being taken, and the reasons why others are not.
@@ -46,7 +45,7 @@ pub(crate) struct Sampling<'a> {
     pub(crate) options: &'a [Options],
     /// Where the files are.
     pub(crate) dir: &'a Path,
-    /// How many processes of the broker were sampled before this one, which was started in the place of one of them.
+    /// Number of the broker's processes sampled before this one, which replaced one of them.
     pub(crate) part: usize,
 }
 
@@ -55,16 +54,16 @@ pub(crate) struct Sampling<'a> {
 struct EventProfile {
     /// The profile's name, which the files carry: the event's, and in a cluster the number of the node.
     name: String,
-    /// Which node it is of.
+    /// Number of its node.
     node: Option<u32>,
-    /// Its process now.
+    /// Id of its current process.
     pid: u32,
-    /// Where the whole profile stands in the end.
+    /// File of the whole profile in the end.
     file: PathBuf,
     part: SampledPart,
-    /// Those of earlier processes.
+    /// Parts of earlier processes.
     earlier: Vec<SampledPart>,
-    /// Only what is there at the end counts: nothing of a process that has ended.
+    /// Only memory held at the end counts: none of a process that has ended.
     is_held: bool,
 }
 
@@ -84,7 +83,7 @@ enum Source {
     Turning(Receiver<Outcome>),
     /// A sampler that is being stopped: its process has ended.
     Stopping(JoinHandle<Result<Outcome, String>>),
-    /// It has ended.
+    /// Sampling has ended.
     Ended(Outcome),
 }
 
@@ -174,13 +173,13 @@ impl Profiling {
         self.warnings.push(profile_incomplete(&why));
     }
 
-    /// From now on what can be made of the stacks again is not written beside them.
+    /// From now on, no files are written that can be made again from the stacks.
     pub(crate) const fn be_brief(&mut self) {
         self.is_brief = true;
     }
 
-    /// From the header's origin on, samples go to files in another folder, or nowhere where there is none. What is
-    /// returned is the part before that, which can be finished when the moment has come.
+    /// From the header's origin on, samples go to files in another folder, or nowhere without one. Returns the part
+    /// before that, which can be finished when its time has come.
     pub(crate) fn turn(&mut self, header: &ProfileHeader, dir: Option<&Path>) -> Self {
         let mut ended = Self {
             started: self.started.replace(header.origin),
@@ -263,7 +262,7 @@ impl Profiling {
         })
     }
 
-    /// Its times count from another instant than its files say, or will: sampling may have begun.
+    /// Counts times from another instant than its files do, or will: sampling may have begun.
     pub(crate) fn count_from(&mut self, origin: Time, unix_ns: u64) {
         self.origin = Some((origin, unix_ns));
         for profile in &mut self.profiles {
@@ -466,7 +465,7 @@ impl EventProfile {
         }
     }
 
-    /// Its parts in the window, by the time that counts from this instant.
+    /// Its parts in the window, with times from this instant.
     fn read(
         &self,
         origin: Option<(Time, u64)>,
@@ -563,7 +562,7 @@ impl SampledPart {
         }
     }
 
-    /// Its samples in the window, by the time that counts from this instant.
+    /// Its samples in the window, with times from this instant.
     fn read(
         &self,
         origin: Option<(Time, u64)>,

@@ -37,7 +37,7 @@ pub struct RecordOptions {
     pub target: Target,
     /// Profiling of the process.
     pub profile: ProfileSpec,
-    /// How long; `None` until stopped.
+    /// Length; `None` until stopped.
     pub duration: Option<Nanos>,
     /// Names the run.
     pub name: String,
@@ -163,7 +163,7 @@ impl Watch {
         }
     }
 
-    /// How it ended.
+    /// The outcome of the recording.
     pub(super) fn outcome(&self, interrupted: bool) -> Outcome {
         Outcome {
             phases: vec![PhaseTimes {

@@ -53,7 +53,7 @@ pub(crate) struct RunContext {
     /// Whether the processes of all brokers that are loaded could be found.
     pub(crate) sees_all_brokers: bool,
     pub(crate) listener: Listener,
-    /// How the broker is sampled, by each event that a profile is wanted of.
+    /// Options of sampling the broker, one set per event.
     pub(crate) profile: Vec<profile::Options>,
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
@@ -96,19 +96,19 @@ pub(crate) struct Recording<'a> {
     /// Measured length, gaps excluded.
     pub(crate) measured_length: Nanos,
     pub(crate) totals: Counters,
-    /// How long messages have moved since the measured phase began.
+    /// Time over which messages have moved since the measured phase began.
     pub(super) lasting: Lasting,
     /// Usage at the beginning and the end of the measured phase.
     pub(crate) measured_usage: Option<(Reading, Reading)>,
     /// Largest memory of broker and client in the measured phase, bytes.
     pub(crate) peak_rss: (u64, u64),
-    /// Of each second, the loop lag and the 99th percentile of the headline latencies, nanoseconds.
+    /// Loop lag and 99th percentile of the headline latencies of each second, nanoseconds.
     pub(crate) lag_and_p99: Vec<(u64, u64)>,
     pub(crate) seconds: Vec<WholeSecond>,
     pub(crate) blocked: Blocked,
     /// Times in which event loops heard nothing or did not run.
     pub(crate) silences: Silences,
-    /// Who waited for a core while the machine was full.
+    /// Run-queue waits while the machine was full.
     pub(super) contention: Contention,
     /// Intervals in which operations beside the first scenario were completed.
     pub(crate) answered_beside: Vec<(Time, Time)>,
@@ -145,7 +145,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) proxy: Option<(u32, String)>,
     /// TCP's statistics of that process's own connections in the measured phase.
     pub(crate) behind_proxy: Option<archive::ConnectionTime>,
-    /// How long bytes stayed in that process.
+    /// Time that bytes stayed in that process.
     pub(crate) held_by_proxy: Option<Nanos>,
     /// Blocks with profiling and without it.
     pub(super) blocks: Blocks,
@@ -374,7 +374,7 @@ impl<'a> Recording<'a> {
         at.since(self.context.origin).as_secs_f64()
     }
 
-    /// The load begins then: the run's time counts from there. What comes before stands at its beginning.
+    /// Begins the run's time with the load. Earlier events are placed at its beginning.
     fn begin_time(&mut self, at: Time) {
         if !self.context.loaded() {
             return;

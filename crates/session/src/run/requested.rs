@@ -121,7 +121,7 @@ impl Achieved {
     }
 }
 
-/// The share of what was requested that was sent. Messages are whole: one that begins is no more than all.
+/// Share of the requested messages that were sent. Messages are whole: less than one too many is no more than all.
 fn achieved(sent: u64, requested: f64) -> f64 {
     let excess = sent as f64 - requested;
     if (0.0..1.0).contains(&excess) {

@@ -9,7 +9,7 @@ use super::Start;
 use super::profiling::{Profiling, Sampling};
 use crate::judge::profile_incomplete;
 
-/// How a node is profiled that is back as another process.
+/// Profiling of a node that is back as another process.
 #[derive(Debug)]
 pub(crate) struct Reattach {
     start: Start,
@@ -26,7 +26,7 @@ pub(crate) struct Returned {
     pub(crate) pid: u32,
     /// When it was gone, seconds since the run's origin.
     pub(crate) gone: f64,
-    /// Its number in a cluster, and its profile from now on, where the one so far ended with its process.
+    /// The node's number in a cluster, and its profile from now on, where the previous one ended with its process.
     pub(crate) profile: Option<(Option<u32>, Profiling)>,
 }
 

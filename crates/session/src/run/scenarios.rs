@@ -1,4 +1,4 @@
-//! The scenarios of a run: what is known of each, and what it achieved.
+//! The scenarios of a run: facts and results of each.
 
 use load::scenario::{Operations, Scenario};
 use load::{Outcome, Silence};
@@ -32,8 +32,8 @@ impl ScenarioContext {
         })
     }
 
-    /// Of all that was due in the measured phase: operations that began, and how many of them over 1 ms late.
-    /// Messages that were sent in it.
+    /// Work due in the measured phase: operations that began, and how many of them over 1 ms late; of messages, those
+    /// sent in it.
     pub(crate) fn begun_of_due(&self, outcome: &Outcome, measured: &Interval) -> (u64, u64) {
         let tally = outcome.tallies.get(self.name);
         match self.operations.as_ref().zip(tally) {
@@ -66,7 +66,7 @@ impl ScenarioContext {
         }
     }
 
-    /// How long operations took once they had begun, nanoseconds on average.
+    /// Mean time of operations from their beginning, nanoseconds.
     pub(crate) fn operation_took(&self, measured: &Interval) -> Option<u64> {
         let operations = self.operations.as_ref()?;
         let whole = measured.latencies.histogram(operations.latency);
@@ -75,8 +75,8 @@ impl ScenarioContext {
         (!whole.is_empty()).then(|| (whole.mean() - waited).max(0.0) as u64)
     }
 
-    /// The median time of an answer since it was asked for, where the silences of the measured phase count as one
-    /// answer each, whatever number waited through them: a standstill must not hide itself.
+    /// Median answer time since the request. Each silence of the measured phase counts as one answer, however many
+    /// requests waited through it: a standstill must not hide itself.
     pub(crate) fn typical_answer<'a>(
         &self,
         measured: &Interval,
@@ -141,8 +141,8 @@ mod tests {
         ScenarioContext::of(&plans[0]).expect("a scenario")
     }
 
-    /// The typical answer, in ms, of requests that waited for room and for their answers so long, in ms; and the
-    /// silences, each with the number that waited through it.
+    /// Typical answer, in ms, of requests with these waits for room and for answers, in ms, and of silences, each given
+    /// by the number that waited through it.
     fn typical_ms(requests: &[(u64, u64)], silences: &[u64]) -> u64 {
         let scenario = probe();
         let mut measured = Interval::new();

@@ -12,7 +12,7 @@ use super::page_cpu::{Flight, UsedCpu, page_cpu};
 use crate::usage::Reading;
 use web::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
 
-/// How long after a request was due a phase that began before it may still be heard of.
+/// Longest time after a request's due time until the phase before it is known.
 const HEARD_OF: Nanos = Nanos::from_millis(10_000);
 
 /// Requests for pages beside the load, and their results.
@@ -23,7 +23,7 @@ pub(super) struct Scraping {
     summaries: Vec<ScrapeSummary>,
     /// When the first request was due.
     begin: Time,
-    /// The measured phase, as far as it has begun and ended: what is due in it counts.
+    /// Begin and end of the measured phase so far: requests due in it count.
     measured: (Option<Time>, Option<Time>),
     /// Requests of which it is not known yet whether they were due in it: who hears of a phase hears of it later than a page that
     /// was due at its beginning.
@@ -148,7 +148,7 @@ impl Scraping {
         scraped.told.push(told);
     }
 
-    /// Says of each page once why a request brought none, at the moment when that is known.
+    /// Reports once per page why a request failed, when that is known.
     fn tell_failure(&mut self, scrape: &Scrape, scraped: &mut Collected) {
         let failure = scrape.result.as_ref().err();
         let Some(problem) = failure.filter(|_| !scrape.is_unanswered) else {
@@ -430,7 +430,7 @@ mod tests {
         }
     }
 
-    /// Its values are of different times, and so in two rows; whoever is told of one alone takes it for all that there is.
+    /// A page's gauges and rates are of different times, and so in two rows; a listener takes one alone for all.
     #[test]
     fn gauges_and_rates_of_a_page_are_told_together() {
         let mut page = page(second(3));

@@ -1,4 +1,4 @@
-//! One of many runs whose broker does not start in time is tried once more: a machine that is busy for a moment must not end what takes hours.
+//! A second start of the broker for one of many runs: a machine that is busy for a moment must not end hours of work.
 
 use measure::Problem;
 
@@ -6,7 +6,7 @@ use super::{RunOptions, RunOutcome, run};
 use crate::{Error, Observer};
 use experiment::Experiment;
 
-/// As [`run`], and once more where the broker did not start within its time; `observer` is told.
+/// Like [`run`], with a second attempt where the broker did not start within its time; `observer` is told.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,5 +1,5 @@
-//! Who serves our connections: seen as soon as there is one, while the process on the broker's port was
-//! only presumed. Several may share a port, and a port may be forwarded.
+//! The process that serves our connections: seen as soon as there is one; before, the process on the broker's port is
+//! presumed. Several may share a port, and a port may be forwarded.
 
 use linux::processes;
 use linux::sockets::Server;
@@ -44,7 +44,7 @@ impl Recording<'_> {
         }
     }
 
-    /// The broker has said what it is.
+    /// The broker has told its product and version.
     pub(super) fn connected(&mut self, product: &str, version: &str) {
         self.look_who_serves();
         if let Some((pid, name)) = self.context.listener.proxy(product) {

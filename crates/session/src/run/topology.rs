@@ -9,7 +9,7 @@ use stacks::ErlangProcess;
 
 use brokers::{Broker, BrokerError};
 
-/// How long a broker may take to answer after the run was stopped; a healthy one takes milliseconds.
+/// Time-out of a broker's answer after the run was stopped; a healthy one takes milliseconds.
 const AFTER_A_STOP: Duration = Duration::from_secs(2);
 
 /// Whether a question that is asked now is no longer waited for: as soon as the run is stopped, or soon where it was
@@ -42,7 +42,7 @@ pub(crate) struct BrokerState {
     /// When its topology had been read.
     pub(crate) at: Time,
     pub(crate) topology: Result<Topology, BrokerError>,
-    /// Of each node; empty where there is no profile that could name them.
+    /// Erlang processes of each node; empty without a profile whose processes need names.
     pub(crate) processes: Vec<NodeProcesses>,
 }
 

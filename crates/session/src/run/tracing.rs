@@ -104,7 +104,7 @@ impl Tracing {
         traces.into_iter().map(summary).collect()
     }
 
-    /// That there were traces, and which of them ended before their time; one cause is told once.
+    /// Warns of traces, and of those that ended before their time; one cause is reported once.
     fn warnings(&self, traces: &[TraceState]) -> Vec<Warning> {
         let origin = self.origin;
         let mut ended: BTreeMap<(String, String, String), (Vec<String>, f64)> = BTreeMap::new();
@@ -159,7 +159,8 @@ impl Companion for Tracing {
     }
 }
 
-/// How much of a measured phase of this length, which began then, calls were counted of: a trace may have ended before it did.
+/// The part of a measured phase of this length, begun at `from`, in which calls were counted: a trace may have ended
+/// before it did.
 pub(super) fn counted_length(whole: Nanos, from: Option<Time>, ended: Option<Time>) -> Nanos {
     let counted = from.zip(ended).map(|(from, ended)| ended.since(from));
     counted.map_or(whole, |counted| counted.min(whole))

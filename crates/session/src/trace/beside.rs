@@ -14,9 +14,9 @@ use super::metrics::TraceMetrics;
 use super::node::{NodeNews, NodeTraces, Order};
 use experiment::NodeTrace;
 
-/// Setting a trace up takes this long at most on a busy node, so it begins so long before the measured phase.
+/// Longest set-up of a trace on a busy node, which begins this long before the measured phase.
 const LEAD: Nanos = Nanos::from_millis(2_000);
-/// Returns of the last calls are awaited so long.
+/// How long returns of the last calls are awaited.
 const RETURNS: Nanos = Nanos::from_millis(2_000);
 /// A busy node may take long to take a trace away; then it does so by itself.
 const CLOSING: Nanos = Nanos::from_millis(70_000);
@@ -30,7 +30,7 @@ const STEP: Nanos = Nanos::from_millis(20);
 pub(crate) struct TracePlan {
     /// All traces of its node.
     node: Arc<NodeTraces>,
-    /// Which of them it is. The first one sees to the thread that talks with the node.
+    /// Number of the trace. The first one runs the thread that talks with the node.
     number: usize,
     metrics: TraceMetrics,
     function: String,
@@ -38,7 +38,7 @@ pub(crate) struct TracePlan {
 }
 
 impl TracePlan {
-    /// One for each trace of a node.
+    /// One plan for each trace of a node.
     pub(crate) fn all_of(
         its: NodeTrace,
         traced: &TracedBroker,
@@ -202,7 +202,7 @@ impl RunningTrace<'_> {
         Ok(true)
     }
 
-    /// Says that the trace begins when calls are made already.
+    /// Reports that the trace begins after calls were made already.
     fn tell_late(&self) {
         if self.plan.number == 0 {
             self.plan.node.log.note(format!(
@@ -224,7 +224,7 @@ impl RunningTrace<'_> {
         }
     }
 
-    /// Says which calls are those of the measured phase.
+    /// Reports which calls belong to the measured phase.
     fn tell_measured(&mut self) {
         let (measure_at, last) = (self.phases.measure_at, self.phases.last);
         self.counts.last = last;

@@ -15,11 +15,11 @@ const LINE: usize = 200;
 #[derive(Clone, Debug)]
 pub(crate) struct LoggedCall {
     pub(crate) at: Time,
-    /// All of it but its time.
+    /// The call without its time.
     pub(crate) call: TracedCall,
 }
 
-/// How far a trace is.
+/// State of a trace.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceState {
     pub(crate) scenario: String,
@@ -146,7 +146,7 @@ impl TraceLog {
         )
     }
 
-    /// How far each trace is, by scenario: those of several nodes begin in any order.
+    /// State of each trace, by scenario: those of several nodes begin in any order.
     pub(crate) fn traces(&self) -> Vec<TraceState> {
         let mut traces = self.held().traces.clone();
         traces.sort_by_cached_key(|it| it.scenario.clone());

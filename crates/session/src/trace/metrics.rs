@@ -21,7 +21,7 @@ impl TraceMetrics {
         self.duration.info().scenario
     }
 
-    /// Others make the calls: what they end with is theirs to judge, and none is due at a time.
+    /// Others make the calls: their results are not judged, and none is due at a time.
     pub(super) const fn operations(&self) -> Operations {
         Operations {
             one: "call",

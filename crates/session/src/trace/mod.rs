@@ -18,7 +18,7 @@ use erlang::ConnectOptions;
 pub(crate) use beside::TracePlan;
 pub(crate) use log::{LoggedCall, TraceLog, TraceState};
 
-/// How the nodes of a broker are reached for traces, by number, and where traces log.
+/// How to reach a broker's nodes for traces, by number, and the log of the traces.
 #[derive(Clone, Debug, Default)]
 pub struct TracedBroker {
     pub(crate) nodes: BTreeMap<u32, ConnectOptions>,

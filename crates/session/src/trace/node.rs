@@ -20,7 +20,7 @@ use experiment::OneTrace;
 const WAIT: Duration = Duration::from_millis(50);
 /// A refusal of the node comes within this time.
 const REFUSED_WITHIN: Duration = Duration::from_millis(1_500);
-/// How long after the end of sending calls made before may still be heard of.
+/// How long after the end of sending earlier calls may still be reported.
 const HEARD_OF: Nanos = Nanos::from_millis(300);
 /// Times that a node's clock is asked; the quickest answer counts.
 const CLOCK_READINGS: usize = 5;
@@ -41,11 +41,11 @@ fn is_of(one: &OneTrace, call: &Call) -> bool {
 pub(super) enum NodeNews {
     /// The node lets itself be traced.
     Ready,
-    /// It does not, and this is why.
+    /// The node refuses, for this reason.
     Refused(Box<Problem>),
     /// A call was made, or returned.
     Seen(SeenCall),
-    /// Nothing is left on the node, or it has been said why that is not known.
+    /// Nothing is left on the node, or why that is unknown was reported.
     Closed,
 }
 
@@ -76,7 +76,7 @@ pub(super) enum Order {
 /// The traces of one node, which are one there.
 #[derive(Debug)]
 pub(crate) struct NodeTraces {
-    /// How the node is reached; `None` before there is one.
+    /// How to reach the node; `None` before there is one.
     node: Option<ConnectOptions>,
     /// Functions of all of them, and what they may cost together.
     options: TraceOptions,
@@ -127,7 +127,7 @@ impl NodeTraces {
         seats.get_mut(number)?.take()
     }
 
-    /// The thread's work: traces as it is told, and takes all away again.
+    /// The thread's work: starts traces as ordered, and removes all at the end.
     pub(super) fn work(&self, orders: &Receiver<Order>) {
         let tell = self.tell.lock();
         let Some(tell) = tell.unwrap_or_else(PoisonError::into_inner).take() else {
@@ -445,7 +445,7 @@ struct NodeClock {
 }
 
 impl NodeClock {
-    /// Asks the node for its time, and takes the answer that came most quickly: it is right to half of what that took.
+    /// Asks the node for its time, and keeps the quickest answer: its error is at most half of the round trip.
     fn read(node: &Node) -> Result<Self, Error> {
         let mut best: Option<(Nanos, i128)> = None;
         for _ in 0..CLOCK_READINGS {

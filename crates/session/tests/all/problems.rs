@@ -228,7 +228,7 @@ fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
     }
 }
 
-/// Machines read the fields apart: the first says what is wrong and where, the second what was observed.
+/// Machines read the fields separately: the first says the error and its place, the second the observed value.
 #[test]
 fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
     let fields = |refused: ExperimentError| {

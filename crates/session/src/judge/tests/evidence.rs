@@ -169,7 +169,7 @@ fn waited_meanwhile(e: &Facts, who: Stalled, part: f64) -> bool {
     is_most && is_here && e.other_cores().is_some_and(|others| others >= 0.35)
 }
 
-/// Whether it was while a fault of the run lasted that this part of what was lacking fell behind.
+/// Whether this part of the lacking work fell behind during a fault of the run.
 fn is_of_faults(of: Lacking, part: f64) -> bool {
     of.in_faults > 0.0 && of.in_faults >= of.all * part
 }
@@ -186,8 +186,8 @@ fn lacks_cores(cause: &Cause) -> bool {
     own.contains(&code.as_str()) || machines.contains(&code.as_str())
 }
 
-/// Whether what is told first is not what came of another cause that the facts hold: a stall of waits for cores that
-/// others had, or of less time than those; waits for cores of a fault of the run itself.
+/// Whether the first statement is no effect of another cause in the facts: a stall that run-queue wait behind others
+/// explains or exceeds; run-queue wait in a fault of the run itself.
 fn comes_first(e: &Facts, found: &Verdict) -> bool {
     let cause = found.cause.as_ref().expect("a cause");
     let first = found.reasons.first().filter(|it| it.decided);

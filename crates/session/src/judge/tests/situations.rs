@@ -4,7 +4,7 @@ use archive::{BrokerUse, Capacity, ConnectionTime, LoopUse, ProducerTime};
 
 use super::super::*;
 
-/// All-out with confirms on a machine of 8 cores; a loop with much time to spare, waiting for answers.
+/// Unthrottled with confirms on a machine of 8 cores; the loop has much time to spare, and waits for answers.
 pub(super) fn waiting_for_answers() -> Facts {
     Facts {
         seconds: 30.0,

@@ -22,11 +22,11 @@ use crate::usage::ProcUsage;
 use crate::{Error, NoObserver, Observer};
 use web::push::Push;
 
-/// The next period is prepared so long before it begins.
+/// How long before its beginning the next period is prepared.
 const LEAD: Nanos = Nanos::from_millis(400);
 /// Whether the process lives is looked at this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// A wall clock that differs by more from what the monotonic one says was set anew.
+/// Difference in ns between wall clock and monotonic clock above which the wall clock was set.
 const CLOCK_WAS_SET: u64 = 100_000_000;
 const DAY: u64 = 86_400_000_000_000;
 

@@ -15,7 +15,7 @@ pub(super) struct Keep {
     runs_dir: PathBuf,
     /// Periods that ended longer ago go.
     age: Option<Nanos>,
-    /// Together they have at most so many bytes.
+    /// Most bytes of all together.
     most_bytes: u64,
     /// By the end, nanoseconds since 1970, and the folder: its bytes.
     periods: BTreeMap<(u64, PathBuf), u64>,
@@ -54,13 +54,13 @@ impl Keep {
         self.periods.insert((end_unix_ns, dir), bytes);
     }
 
-    /// How many there are, and their bytes.
+    /// Number of periods, and their bytes.
     pub(super) fn sum(&self) -> (usize, u64) {
         (self.periods.len(), self.bytes)
     }
 
-    /// Removes what is too old or too much. Ages count from the end of the newest period, so that a machine that is
-    /// slow to write one does not shorten what is kept.
+    /// Removes periods that are too old or too many bytes. Ages count from the end of the newest period, so that a
+    /// machine that writes one slowly does not shorten the history.
     pub(super) fn prune(&mut self) {
         let newest = self
             .periods
@@ -141,7 +141,7 @@ fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
     Some(end.min(wall_clock_unix_ns()))
 }
 
-/// How many bytes of the disk are free for this user; `None` where that cannot be told.
+/// Free bytes of the disk for this user; `None` where unknown.
 pub(super) fn free(dir: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(dir).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// A period that began so many seconds ago and lasted one.
+    /// A period of one second that began this many seconds ago.
     fn period(runs: &Path, recording: &str, ago: u64) -> (PathBuf, RunWriter) {
         let began = wall_clock_unix_ns() - ago * 1_000_000_000;
         let mut writer = RunWriter::create(runs, "x", began).unwrap();

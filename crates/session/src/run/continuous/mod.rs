@@ -37,21 +37,21 @@ const MOST_REFUSED: usize = 10_000;
 pub struct ContinuousOptions {
     /// The one process, by its number; the recording ends with it.
     pub pid: Option<u32>,
-    /// All processes that have one of these names, and those that come to have one.
+    /// Names of processes: all that have one, now or later.
     pub names: Vec<String>,
     /// Profiling of each process.
     pub profile: ProfileSpec,
-    /// How long a period is.
+    /// Length of a period.
     pub every: Nanos,
     /// Periods that ended longer ago are removed; `None` keeps all.
     pub keep: Option<Nanos>,
-    /// The periods that have ended take at most so many bytes.
+    /// Most bytes of the periods that have ended.
     pub most_bytes: u64,
     /// The recording's name, which its periods carry; where it is empty, the processes' names.
     pub recording: String,
     /// Labels of each period.
     pub labels: BTreeMap<String, String>,
-    /// How long; `None` until stopped.
+    /// Length; `None` until stopped.
     pub duration: Option<Nanos>,
     /// Where the periods' profiles are sent, too.
     pub push: Option<PushOptions>,
@@ -64,7 +64,7 @@ pub enum Told {
     Following {
         /// The process's name.
         process: String,
-        /// Its number.
+        /// The process's id.
         pid: u32,
     },
     /// No process has any of these names now.
@@ -76,14 +76,14 @@ pub enum Told {
     Ended {
         /// The process's name.
         process: String,
-        /// Its number.
+        /// The process's id.
         pid: u32,
     },
     /// A process cannot be recorded; the others are.
     Refused {
         /// The process's name.
         process: String,
-        /// Its number.
+        /// The process's id.
         pid: u32,
         /// Why it cannot.
         problem: Problem,
@@ -92,11 +92,11 @@ pub enum Told {
     Period(Box<PeriodEnd>),
     /// The next period is not kept.
     Paused(Problem),
-    /// Something did not work that does not stop the recording.
+    /// A problem that does not stop the recording.
     Trouble(Problem),
     /// The end of a trouble, as text.
     Recovered(String),
-    /// A profile is to be sent.
+    /// A profile to be sent.
     #[doc(hidden)]
     Push(Box<Push>),
 }
@@ -115,15 +115,15 @@ impl From<PushNews> for Told {
 pub struct PeriodEnd {
     /// The run's id.
     pub id: String,
-    /// Its folder.
+    /// The period's folder.
     pub run_dir: PathBuf,
     /// The process's name.
     pub process: String,
-    /// Its number.
+    /// The process's id.
     pub pid: u32,
     /// When it ended, nanoseconds since 1970.
     pub end_unix_ns: u64,
-    /// How long it was.
+    /// Length of the period.
     pub length: Nanos,
     /// Samples in all profiles.
     pub samples: usize,
@@ -137,7 +137,7 @@ pub struct PeriodEnd {
     pub warnings: Vec<String>,
     /// Periods of the recording that are kept.
     pub kept: usize,
-    /// Their bytes.
+    /// Bytes of the kept periods.
     pub kept_bytes: u64,
 }
 
@@ -232,9 +232,9 @@ struct Supervisor<'s, 'e, 'w> {
     watcher: &'w mut dyn FnMut(Told),
     pusher: Option<Pusher>,
     followed: BTreeMap<ProcessId, Followed<'s>>,
-    /// Those that cannot be followed.
+    /// Processes that cannot be followed.
     refused: BTreeSet<ProcessId>,
-    /// It was told that nobody has the name.
+    /// It was reported that no process has the name.
     waiting: bool,
     periods: usize,
     /// Why the first process could not be followed.

@@ -15,7 +15,7 @@ fn plan(pairs: u64) -> BlockPlan {
     }
 }
 
-/// A slice of a tenth of a second that begins so many milliseconds after the measured phase does, and ends a bit late.
+/// A slice of 100 ms that begins this many milliseconds after the measured phase, and ends a bit late.
 fn slice(at_ms: u64, sent: u64, received: u64, latency: Nanos) -> Slice {
     let mut slice = Slice::default();
     slice.reset(START + Nanos(at_ms * MS + 300_000), Phase::Measure);

@@ -16,7 +16,7 @@ enum Told {
     Leave,
 }
 
-/// A source that says who serves, and keeps what it is told.
+/// A source with a given server, which records its calls.
 #[derive(Clone, Default)]
 struct Played(Rc<RefCell<(Server, Vec<Told>)>>);
 
@@ -56,7 +56,7 @@ impl Drop for Idle {
     }
 }
 
-/// Where a run stands after some looks.
+/// State of a run after some readings.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     told: Vec<Told>,
@@ -104,7 +104,7 @@ fn found(pid: u32) -> Listener {
     }
 }
 
-/// As it was: nothing said, nobody followed.
+/// An unchanged state: nothing reported, nobody followed.
 fn unchanged(pid: u32) -> Seen {
     Seen {
         found: Some(pid),

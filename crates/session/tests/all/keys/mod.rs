@@ -30,7 +30,7 @@ struct Table {
     heading: &'static str,
     of: &'static str,
     file: &'static str,
-    /// Where the table stands in the experiment.
+    /// JSON pointer of the table in the experiment.
     pointer: &'static str,
 }
 
@@ -289,7 +289,7 @@ fn the_page_of_keys_is_up_to_date() {
     );
 }
 
-/// That a key has to be there, or the one that stands in its place.
+/// The text for a required key, and the key that may stand in its place.
 fn required(key: &Key, all: &[Key]) -> String {
     let place = format!("in place of `{}`", key.name);
     let other = all.iter().find(|it| it.meaning.contains(&place));
@@ -321,7 +321,7 @@ fn read(file: &str) -> Value {
 #[derive(Default)]
 struct Sources {
     structs: BTreeMap<String, ItemStruct>,
-    /// Of each `flat_table!` its keys, with the fields that lead to their values.
+    /// Keys of each `flat_table!`, with the fields that lead to their values.
     flat: BTreeMap<String, Vec<(String, Vec<String>)>>,
 }
 
