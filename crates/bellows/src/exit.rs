@@ -43,7 +43,7 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
     ExitCode::from(code)
 }
 
-/// Says that a signal ended it, which is what the user wanted, and no error.
+/// Reports an end by a signal, which the user wanted and is no error.
 fn stopped(problem: &Problem, json: bool) -> ExitCode {
     if json {
         let _ = output::print_json(&console::error_as_json(problem));

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use measure::Problem;
 
-/// How a command ended that did what it was asked to do, in the order of weight.
+/// Exit of a command that succeeded, in order of gravity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Done {
     /// Nothing to complain about.

@@ -1,4 +1,4 @@
-//! Which stream gets what: results to standard output, progress to standard error.
+//! Output streams: results to standard output, progress to standard error.
 
 use std::io;
 use std::time::Duration;
@@ -30,12 +30,12 @@ pub(crate) fn data(bytes: &[u8]) -> Result<(), Failure> {
     Ok(out::data(bytes)?)
 }
 
-/// Says lines beside the results, on standard error.
+/// Prints lines beside the results, on standard error.
 pub(crate) fn aside(text: &str) {
     out::aside(text);
 }
 
-/// Says one line beside the results. Whoever wrote it, it stays one, unless the screen is too narrow.
+/// Prints one line beside the results. Foreign text stays one line, unless the screen is too narrow.
 pub(crate) fn line_aside(text: &str) {
     out::aside(&console::prose(&sanitise(text), style_aside()));
 }
@@ -106,7 +106,7 @@ impl Show {
         self.live.is_closed()
     }
 
-    /// Says once that the user's wish to stop was heard.
+    /// Confirms once that the user asked for a stop.
     fn look(&mut self) {
         if self.control.is_stopping() && !self.told && !self.live.is_closed() {
             self.told = true;

@@ -18,7 +18,7 @@ impl Drop for Silent<'_> {
     }
 }
 
-/// Asks at the terminal without showing what is typed; `None` where there is no terminal.
+/// Asks at the terminal without echo; `None` where there is no terminal.
 pub(crate) fn secret(question: &str) -> Result<Option<String>, Failure> {
     let Ok(mut terminal) = File::options().read(true).write(true).open("/dev/tty") else {
         return Ok(None);

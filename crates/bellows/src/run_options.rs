@@ -1,4 +1,4 @@
-//! How this program runs something through `session`.
+//! This program's options for runs of `session`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use session::RunOptions;
 
 use crate::failure::Failure;
 
-/// How this program runs something, which the archive remembers as `command`.
+/// Options for a run by this program, which the archive remembers as `command`.
 pub(crate) fn run_options(
     runs_dir: Option<PathBuf>,
     labels: Labels,

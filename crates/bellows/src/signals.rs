@@ -12,8 +12,8 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 
-/// How long an end at once may take before the process is simply left. Children notice by their
-/// closed pipes and clean up after themselves.
+/// Longest time of an immediate end before the process just exits. Children notice their closed pipes and clean up
+/// after themselves.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The signal that asked for an end in order.

@@ -147,7 +147,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     text.parse().map(Bytes::as_usize)
 }
 
-/// Reads one of several words; each stands in `--help` with what it means.
+/// Reads one of several words; `--help` shows each with its meaning.
 pub(super) fn choice<T, const N: usize>(
     words: [(&'static str, &'static str); N],
 ) -> impl TypedValueParser<Value = T>
@@ -185,7 +185,7 @@ pub(super) struct EventArgs {
 }
 
 impl EventArgs {
-    /// Those that were named.
+    /// The given events.
     pub(super) fn named(&self) -> &[String] {
         &self.events
     }
@@ -195,7 +195,7 @@ impl EventArgs {
         !self.events.is_empty()
     }
 
-    /// Changes what is sampled to what was named.
+    /// Replaces the experiment's events by the given ones.
     pub(super) fn apply(&self, profile: &mut ProfileSpec) {
         if self.is_given() {
             profile.events.clone_from(&self.events);

@@ -106,7 +106,7 @@ impl DestinationArgs {
         spec
     }
 
-    /// How many destinations there are.
+    /// Number of destinations.
     pub(super) fn count(&self) -> usize {
         self.destinations.len() * self.num_destinations
     }

@@ -50,7 +50,7 @@ impl fmt::Debug for Assignment {
     }
 }
 
-/// Variables of the environment that do not decide what is run: what is printed, and where and how it is kept.
+/// Variables of the environment that do not affect a run: those of output, and of where and how it is kept.
 const NOT_OF_THE_RUN: [&str; 5] = [
     "BELLOWS_NOTE",
     "BELLOWS_QUIET",
@@ -102,7 +102,7 @@ fn add(command: &Command, matches: &ArgMatches, words: &mut Vec<String>) {
     }
 }
 
-/// Whether a value from the environment decides what is run. Secrets stay there.
+/// Whether a value from the environment affects the run. Secrets stay there.
 fn is_of_the_run(arg: &Arg) -> bool {
     let name = arg.get_env().and_then(std::ffi::OsStr::to_str);
     let is_secret = arg.get_value_parser().type_id() == std::any::TypeId::of::<Hidden>();
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(words.join(" "), wanted);
     }
 
-    /// How many rows are shown is `--limit`, or `-n`, wherever it can be said.
+    /// The number of rows is `--limit` or `-n` in every command.
     #[test]
     fn rows_have_one_option() {
         fn check(command: &Command) {

@@ -83,7 +83,7 @@ pub(super) struct Margins {
 }
 
 impl Margins {
-    /// How sides are compared with them.
+    /// Options of the comparison with these margins.
     pub(super) fn options(self) -> ComparisonOptions {
         ComparisonOptions {
             level: self.level,

@@ -70,7 +70,7 @@ impl ComparisonFiles {
             .try_for_each(|(format, path)| write(format, path, name, None))
     }
 
-    /// Whether a picture of the profiles is asked for.
+    /// Whether a picture of the profiles is requested.
     pub(super) const fn needs_profiles(&self) -> bool {
         self.flame.is_some()
     }

@@ -38,7 +38,7 @@ pub(super) fn script(shell: Shell) -> std::io::Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Zsh loads an installed script when it is first asked for completions, and those are still to come.
+/// Zsh loads an installed script at its first completion, which the script must then answer itself.
 const FIRST_OF_ZSH: &str = "
 if [[ $funcstack[1] == _bellows ]]; then
     _clap_dynamic_completer_bellows \"$@\"

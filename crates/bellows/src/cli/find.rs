@@ -21,7 +21,7 @@ pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     among_runs(name, runs)
 }
 
-/// As [`run`], with what the archive says of it.
+/// Like [`run`], with the run's entry in the archive.
 pub(super) fn entry(name: &str, runs: &Path) -> Result<RunEntry, Failure> {
     run(name, runs).map(RunEntry::read)
 }
@@ -60,7 +60,7 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     })
 }
 
-/// That a name is that of a folder of several runs.
+/// The failure for a name of a folder of several runs.
 fn is_a_folder_of_runs(name: &str, runs: &Path) -> Option<Failure> {
     let found = folders_of_runs(name, runs).ok()?;
     let (dir, kind) = found.first()?;
@@ -187,7 +187,7 @@ pub(super) fn kept(dir: &Path) -> Result<FolderLock, Failure> {
     })
 }
 
-/// How runs that a signal ended are gone on with.
+/// How to resume runs that a signal ended.
 pub(super) fn stopped(after: &str, dir: &Path) -> Failure {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     // No other folder's name is likely to end so.

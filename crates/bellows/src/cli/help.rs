@@ -23,7 +23,7 @@ const ALIKE: f64 = 0.75;
 /// A document that is in the binary.
 struct Topic {
     name: &'static str,
-    /// Its file below `docs`.
+    /// The file below `docs`.
     file: &'static str,
     text: &'static str,
 }
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever has the binary has the documents.
+    /// The binary contains all documents.
     #[test]
     fn every_document_is_a_topic() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Whoever reads the options of a command finds its document.
+    /// The help of a command names its document.
     #[test]
     fn the_help_of_a_command_names_topics_that_there_are() {
         fn look(command: &mut clap::Command) {

@@ -1,4 +1,4 @@
-//! `limit`: trials of one experiment at different rates, and between which of them its limit lies.
+//! `limit`: trials of one experiment at different rates, which bracket its limit.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ Exit codes: 0 both ends found and confirmed (with --scale: the throughputs follo
 confirmed (they follow none), 5 under --strict in place of 4, or where a trial that held (with --scale: any run) is invalid, \
 130 stopped.";
 
-/// The folder of a search, what is known of it, and that nobody else adds trials to it.
+/// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
 type Begun = (PathBuf, LimitTrials, FolderLock);
 
 /// Trials where nobody says how many.
@@ -249,7 +249,7 @@ struct Search<'a> {
     dir: PathBuf,
     experiment: Experiment,
     trials: LimitTrials,
-    /// How long the trials of this command took.
+    /// Durations of this command's trials.
     took: Vec<Duration>,
 }
 
@@ -281,7 +281,7 @@ impl Search<'_> {
         broken
     }
 
-    /// Which trial comes next, for people.
+    /// Description of the next trial, for people.
     fn about(&self, rate: f64) -> String {
         let number = self.trials.trials.len() + 1;
         format!("trial {number}, {} msg/s", report::text::rate(rate))
@@ -333,7 +333,7 @@ impl Search<'_> {
         Ok(self.trials.write(&self.dir)?)
     }
 
-    /// How long a trial takes, as far as those of this command tell: how many there will be, nobody knows.
+    /// Estimated time of a trial, from those of this command; their number is unknown.
     fn each_takes(&self) -> String {
         match self.took.last() {
             None => String::new(),
@@ -392,7 +392,7 @@ impl Search<'_> {
         found.into_iter().flatten().map(of).collect()
     }
 
-    /// How it goes on after a signal.
+    /// How to resume after a signal.
     fn stopped(&self) -> Failure {
         let made = counted(self.trials.trials.len() as u64, "trial");
         find::stopped(&format!("stopped after {made}"), &self.dir)

@@ -27,7 +27,7 @@ pub(super) fn tell(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Res
     Ok(done(trials, output.strict))
 }
 
-/// How they end the command.
+/// The command's exit after these trials.
 fn done(trials: &LimitTrials, is_strict: bool) -> Done {
     let is_answered = trials.is_answered();
     match is_strict && (trials.is_invalid() || !is_answered) {

@@ -128,7 +128,7 @@ impl Scaling<'_> {
         carried.report.map(|_| ())
     }
 
-    /// How it goes on after a signal.
+    /// How to resume after a signal.
     fn stopped(&self) -> Failure {
         let made = self.trials.scale.as_ref().map_or(0, |it| it.runs.len());
         let made = counted(made as u64, "run");

@@ -43,7 +43,7 @@ fn address(text: &str) -> Result<String, String> {
 }
 
 impl MetricsArgs {
-    /// Begins to let out what was asked for; `None` where that is nothing.
+    /// Starts the requested exports; `None` without any.
     pub(super) fn start(&self, experiment: &str, quiet: bool) -> Result<Option<Exporter>, Failure> {
         let target = self.metrics_to.as_ref().filter(|url| !url.0.is_empty());
         if self.metrics.is_none() && target.is_none() {

@@ -208,7 +208,7 @@ pub(crate) fn answer_machines() -> Option<ExitCode> {
 }
 
 /// Whether a command line that could not be read asked for JSON. Another option of this name, such as that of
-/// `artemis`, takes a file; and what follows `perf-test` is not ours.
+/// `artemis`, takes a file; arguments after `perf-test` are not ours.
 pub(crate) fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
     let mut args = args.skip(1).peekable();
     let has_its_own = |first: &OsString| first == "artemis" || first == "perf-test";

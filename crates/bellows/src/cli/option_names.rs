@@ -2,7 +2,7 @@
 
 use experiment::OptionNames;
 
-/// Those of `client`, `producer`, `consumer`, `churn` and `artemis perf`.
+/// Option names of `client`, `producer`, `consumer`, `churn` and `artemis perf`.
 pub(super) const OPTION_NAMES: OptionNames = &[
     ("load.0.url", "--consumer-url"),
     ("ack", "--ack-every"),

@@ -1,5 +1,4 @@
-//! Runs in pairs as a folder holds them, the cells of a matrix or one comparison that stands alone: what they decide, and how that is
-//! told.
+//! Runs in pairs in a folder, the cells of a matrix or a single comparison: their decisions, and the output of those.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +24,7 @@ use crate::output;
 pub(super) struct PairedFolder {
     /// The folder.
     pub(super) dir: PathBuf,
-    /// Which cells it has: one without a name where runs in pairs stand alone.
+    /// The cells: one without a name where runs in pairs stand alone.
     pub(super) matrix: PairedMatrix,
     /// The runs of each cell.
     pub(super) cells: Vec<PairedCell>,
@@ -38,7 +37,7 @@ pub(super) struct PairedFolder {
 pub(super) struct PairedCell {
     /// The folder of its runs.
     pub(super) dir: PathBuf,
-    /// Which runs there are.
+    /// The runs so far.
     pub(super) runs: PairedRuns,
     pub(super) records: Vec<RunRecord>,
     /// Costs of functions in each run.
@@ -92,7 +91,7 @@ impl PairedFolder {
         })
     }
 
-    /// Has so many pairs of each cell made, and keeps that.
+    /// Plans this many pairs of each cell, and stores the plan.
     pub(super) fn plan_for(&mut self, pairs: u32) -> Result<(), Failure> {
         self.matrix.pairs = pairs;
         for cell in &mut self.cells {
@@ -189,7 +188,7 @@ impl PairedFolder {
         Ok(())
     }
 
-    /// Writes what was decided to the files that were asked for.
+    /// Writes the decision to the requested files.
     pub(super) fn write_files(
         &self,
         files: &ComparisonFiles,
@@ -357,7 +356,7 @@ fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
     has_ended && is_tagged && !entry.active
 }
 
-/// Prints what was decided: of a comparison that stands alone as it always was, of a matrix cell by cell.
+/// Prints the decision: as ever of a single comparison, cell by cell of a matrix.
 pub(super) fn print(compared: &ComparedMatrix, json: bool) -> Result<(), Failure> {
     match (compared.alone(), json) {
         (Some(one), true) => output::print_json(one),
@@ -367,7 +366,7 @@ pub(super) fn print(compared: &ComparedMatrix, json: bool) -> Result<(), Failure
     }
 }
 
-/// How a command ends that compared.
+/// Exit of a command that compared.
 pub(super) fn ended(compared: &ComparedMatrix) -> Done {
     match (compared.is_worse(), compared.is_undecided()) {
         (true, _) => Done::Missed,

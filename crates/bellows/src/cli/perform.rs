@@ -21,7 +21,7 @@ use crate::{output, pictures, signals};
 pub(super) struct Performed {
     /// Where it was kept.
     pub(super) run_dir: Option<PathBuf>,
-    /// How it ended.
+    /// The exit.
     pub(super) done: Done,
 }
 
@@ -219,7 +219,7 @@ impl LinePlace {
     }
 }
 
-/// Says one of the runs of a command that is about all of them in a line.
+/// Reports one of a command's runs in one line.
 pub(super) fn tell_one(
     output: &OutputArgs,
     about: &str,
@@ -267,7 +267,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// From now on signals end it.
+    /// Lets signals end the run from now on.
     pub(super) fn start() -> Result<Self, Failure> {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;

@@ -15,7 +15,7 @@ use super::args::{RunsDir, no_samples, profile_name, seconds};
 use super::{complete, selected};
 use crate::failure::Failure;
 
-/// The condition that stands for the times in which somebody stood still.
+/// The condition for stalls.
 const STALL: &str = "stall";
 
 /// A profile and a part of it.
@@ -66,7 +66,7 @@ enum First {
 /// Condition on a second.
 #[derive(Clone, Debug)]
 enum Condition {
-    /// Somebody stood still.
+    /// Broker, generator or machine stood still.
     Stall,
     /// A figure of that second is as said.
     Figure(Box<Requirement>),
@@ -99,7 +99,7 @@ pub(super) struct ProfilePart {
     pub(super) profile: Profile,
     /// The other samples, where the part was chosen by a condition.
     pub(super) rest: Option<Profile>,
-    /// Which part it is; `None` where it is the whole.
+    /// Name of the part; `None` for the whole.
     pub(super) which: Option<String>,
 }
 
@@ -231,7 +231,7 @@ impl PartArgs {
         Ok((part, Some(rest)))
     }
 
-    /// The whole profile, what it is called, and where it is.
+    /// The whole profile, its name and its place.
     fn whole(&self, profile: &str) -> Result<(Profile, String, PathBuf), Failure> {
         let event = self.event.as_deref().map(|it| named(it, profile));
         let event = event.transpose()?;
@@ -259,7 +259,7 @@ impl PartArgs {
         self.from.is_some() || self.to.is_some()
     }
 
-    /// Leaves what lies between `--from` and `--to`.
+    /// Keeps samples between `--from` and `--to`.
     fn cut(&self, profile: &mut Profile, name: &str) -> Result<(), Failure> {
         let (from, to) = (self.from.unwrap_or(0.0), self.to.unwrap_or(f64::INFINITY));
         if from >= to {

@@ -24,8 +24,7 @@ Examples:
   bellows record --name beam.smp --every 60s --push http://127.0.0.1:4040
   bellows top beam.smp@10:00..11:00";
 
-/// Samples per second where a recording goes on for days: rare enough not to be felt, and no divisor of what runs ten or
-/// a hundred times a second.
+/// Samples per second of recordings of days: too few to be felt, and no divisor of work at 10 or 100 Hz.
 const CONTINUOUS_FREQUENCY: u32 = 49;
 const DURATION: Length = Length::seconds(30);
 

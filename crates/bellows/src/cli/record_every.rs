@@ -192,7 +192,7 @@ struct Screen {
     is_terminal: bool,
     /// Warnings that were said, without their figures: each once.
     said: BTreeSet<String>,
-    /// That periods are not kept was said.
+    /// It was reported that periods are not kept.
     paused: bool,
 }
 

@@ -23,7 +23,7 @@ Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, 
 --redact puts `queue-1`, `host-2` and the like in the place of names of queues, exchanges, routing keys, virtual hosts, hosts, users, \
 nodes, addresses and paths. If one remains, no report is written.";
 
-/// Where a report for others stands in a run's folder.
+/// File name of a report for others in a run's folder.
 const REDACTED: &str = "report-redacted.html";
 
 /// Options of `bellows report`.

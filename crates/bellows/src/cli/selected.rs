@@ -11,7 +11,7 @@ use super::find;
 use crate::failure::Failure;
 use crate::{output, profile_formats};
 
-/// The profile of an event, by line where lines are known, what it is called, and where it is.
+/// The profile of an event, by line where lines are known, its name and its place.
 pub(super) fn open(
     name: &str,
     options: ReadOptions<'_>,
@@ -40,7 +40,7 @@ pub(super) fn open(
     Ok((profile, name, path))
 }
 
-/// Says which profile of a folder was taken that is no run's, where there are several.
+/// Reports which profile was taken from a folder with several that is no run's.
 fn tell_choice(folder: &Path, taken: &Profile) {
     let mut events = sampled_events(folder);
     let is_named = |event: &String| event == USUAL_EVENT;
@@ -93,7 +93,7 @@ fn periods(
     Ok((profile, called, runs.to_owned()))
 }
 
-/// The failure where no period lies in the range; it says which there are.
+/// The failure where no period lies in the range, with the existing ones.
 fn none(name: &str, range: &PeriodRange, runs: &Path, entries: &[archive::RunEntry]) -> Failure {
     let all = entries.iter().filter(|entry| {
         let period = entry.record.as_ref().ok().and_then(|it| it.period.as_ref());

@@ -150,7 +150,7 @@ impl TopArgs {
         output::print(&console::work(profile, by, self.limit, output::style()))
     }
 
-    /// Prints functions, or what stands in their place.
+    /// Prints functions, or the rows in their place.
     fn functions(&self, part: &ProfilePart, of: FunctionRowOf) -> Result<Done, Failure> {
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
         let sort = match self.sort {

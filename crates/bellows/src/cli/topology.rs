@@ -192,7 +192,7 @@ fn number(text: &str, most: u32) -> Result<u32, String> {
 }
 
 impl TopologyArgs {
-    /// Does what was asked for.
+    /// Runs the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             Action::Generate(args) => args.execute(),
@@ -244,7 +244,7 @@ fn write(
 }
 
 impl ManagementArgs {
-    /// The API, with what is said where an answer takes longer than `--timeout`.
+    /// Connects to the API; `busy` is the help where an answer takes longer than `--timeout`.
     fn connect(&self, busy: &'static str) -> Result<Management, Failure> {
         Ok(Management::new(&ManagementOptions {
             url: self.management.0.clone(),
@@ -269,7 +269,7 @@ impl ManagementArgs {
         }
     }
 
-    /// From the environment, else the usual one of the usual user, else from a person.
+    /// The password from the environment, else the default of the default user, else from the terminal.
     fn password(&self) -> Result<Hidden, Failure> {
         let set = |name: &&str| std::env::var(name).ok().filter(|it| !it.is_empty());
         if let Some(set) = PASSWORDS.iter().find_map(set) {

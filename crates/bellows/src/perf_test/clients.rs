@@ -24,10 +24,10 @@ const FOR_EVER_S: u64 = 100 * 365 * 86_400;
 /// Numbers of fields and bodies of PerfTest's random JSON.
 const FIELDS: u32 = 1_000;
 const BODIES: u32 = 100;
-/// How long PerfTest waits for confirms unless something else is said.
+/// PerfTest's default time-out of confirms.
 const CONFIRM_TIMEOUT_S: u32 = 30;
 
-/// How many clients there are: connections, and channels of each.
+/// Numbers of connections, and of channels of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agents {
     pub(super) producers: usize,
@@ -328,8 +328,8 @@ fn latency(values: &Values) -> Result<Vec<LatencyStep>, Failure> {
     values.list("variable-latency").iter().map(step).collect()
 }
 
-/// How long it takes until all consumers have started, where the test begins after that: a second for
-/// each, unless a delay lets the producers go first.
+/// Time until all consumers have started, where the test begins after that: a second for each, unless a delay lets the
+/// producers go first.
 pub(super) fn slow_start(values: &Values, agents: Agents) -> Result<Option<Length>, Failure> {
     let waits = values.has("slow-start") && values.whole("consumer-start-delay", 0)? == 0;
     let length = Length::seconds(agents.all_consumers() as u64);

@@ -68,7 +68,7 @@ impl Exposition {
         }
     }
 
-    /// Starts to serve; what is served is set with [`Served::update`].
+    /// Starts to serve; the page is set with [`Served::update`].
     pub(super) fn serve(self) -> Result<Served, Failure> {
         let text = Arc::new(Mutex::new(self.page.text(&Interval::new())));
         let shared = SharedText(text.clone());

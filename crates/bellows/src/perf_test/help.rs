@@ -124,7 +124,7 @@ fn lines(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The command lines that are played beside PerfTest: options, line, and what is compared.
+/// Command lines that are played beside PerfTest: options, line, and compared values.
 #[cfg(test)]
 const BESIDE: &str = include_str!("../../tests/data/perf-test/beside.tsv");
 

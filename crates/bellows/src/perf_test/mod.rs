@@ -159,7 +159,7 @@ fn labels_of_environment() -> Result<Labels, Failure> {
     )
 }
 
-/// Says something beside the results.
+/// Prints a line beside the results.
 fn say(text: &str) {
     output::line_aside(text);
 }
@@ -228,7 +228,7 @@ fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos
     }
 }
 
-/// How long messages in flight were awaited.
+/// Time for which messages in flight were awaited.
 fn drained(record: &RunRecord) -> Nanos {
     let drained = record.phases.iter().filter(|it| it.phase == Phase::Drain);
     Nanos::from_secs_f64(drained.map(|span| span.end - span.start).sum())
@@ -256,7 +256,7 @@ fn not_received(record: &RunRecord) -> Option<(u64, Option<u64>)> {
     Some(missing).filter(|it| it.0 > 0)
 }
 
-/// That not all was received, how long it was awaited, and what waits longer.
+/// A note of missing messages, how long they were awaited, and which options wait longer.
 fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Option<String> {
     let (missing, all) = not_received(record)?;
     let missing = match all {

@@ -1,6 +1,6 @@
-//! How PerfTest reads its command line: Apache Commons CLI's `DefaultParser`, rule by rule. Long
-//! names may be shortened and take one dash or two, short names of several letters stand alone,
-//! those of one letter may be joined (`-ap`, `-x3`).
+//! PerfTest's parsing of a command line: Apache Commons CLI's `DefaultParser`, rule by rule. Long names may be
+//! shortened and take one dash or two, short names of several letters stand alone, those of one letter may be joined
+//! (`-ap`, `-x3`).
 
 use super::table::{self, Arg, OPTIONS, Opt, Shown};
 

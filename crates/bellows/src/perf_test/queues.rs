@@ -1,4 +1,4 @@
-//! Which queues there are, of which kind, and who works with them.
+//! Queues, their kind, and the clients of each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ const MOST_QUEUES: u32 = 60_000;
 pub(super) enum Names {
     /// None was named.
     Generated,
-    /// All clients work with all of them.
+    /// All clients use all of them.
     Listed(Vec<String>),
     /// Clients take them in turn.
     Sequence(Vec<String>),

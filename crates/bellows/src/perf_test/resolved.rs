@@ -43,7 +43,7 @@ pub(super) struct ResolvedRun {
     pub(super) interval: Nanos,
     pub(super) csv: Option<PathBuf>,
     pub(super) agents: Agents,
-    /// How long to wait for brokers to be up; zero does not wait.
+    /// Time-out of brokers to be up; zero does not wait.
     pub(super) wait: Duration,
     /// This many of them are enough.
     pub(super) enough: usize,
@@ -159,8 +159,8 @@ fn remarks(values: &Values) -> Vec<String> {
     notes
 }
 
-/// How long messages in flight are awaited, so that the end takes as many seconds: the last one, or the second half of one alone,
-/// is that in which the broker may be asked what it still holds.
+/// Time-out of messages in flight for an end of this many seconds: the last one, or the second half of a single one, is
+/// for asking the broker what it still holds.
 fn drain(seconds: u32) -> Length {
     let whole = Length::seconds(seconds.into()).0;
     Length(Nanos(whole.0 - (whole.0 / 2).min(Nanos::SECOND.0)))

@@ -31,7 +31,7 @@ pub(super) struct PerfTestObserver {
     since_line: Interval,
     /// Since when the test runs.
     start: Option<Time>,
-    /// How long a test may take that goes on until what it has sent is received; `None` where it ends with the sending.
+    /// Longest time of a test that goes on until its messages are received; `None` where it ends with the sending.
     receives_until: Option<Nanos>,
     headed: bool,
     /// Why no more lines can be written.
@@ -69,9 +69,9 @@ impl PerfTestObserver {
         })
     }
 
-    /// Prints what is left when the measured phase has ended, and of a test that goes on to the last reception, when the
-    /// drain has. The measured phase's last interval comes after the beginning of the drain was told, and before the
-    /// drain's first interval.
+    /// Prints the rest when the measured phase has ended, or the drain in a test that goes on to the last reception.
+    /// The measured phase's last interval comes after the beginning of the drain, and before the drain's first
+    /// interval.
     pub(super) fn finish(&mut self) {
         let Interval {
             phase, counters, ..
@@ -184,7 +184,7 @@ fn receives_until(resolved: &ResolvedRun) -> Option<Nanos> {
 mod tests {
     use super::*;
 
-    /// The times of the lines of a test that sends for so many milliseconds each, and then receives.
+    /// Times of the lines of a test that sends for these milliseconds each, and then receives.
     fn lines(until: Option<Nanos>, sends: &[u64], receives: &[(u64, u64)]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines.csv");

@@ -13,7 +13,7 @@ pub(super) enum Arg {
     Many,
 }
 
-/// How it compares with PerfTest's.
+/// Relation of an option to PerfTest's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// Means the same.
@@ -22,12 +22,12 @@ pub(super) enum Status {
     Better,
     /// An error, because it has no meaning here; the note says why.
     Refused,
-    /// Not an option of PerfTest, whose virtual machine is told in other ways.
+    /// Not an option of PerfTest, whose JVM is configured in other ways.
     Added,
 }
 
 impl Status {
-    /// As the docs write it.
+    /// Name in the docs.
     #[cfg(test)]
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ pub(super) struct Opt {
     pub(super) status: Status,
     /// One line of `--help`.
     pub(super) help: &'static str,
-    /// How it is better, why it is refused, or what else to know.
+    /// Difference, reason of a refusal, or another note.
     pub(super) note: &'static str,
     /// Belongs to `--metrics-help` rather than to `--help`.
     pub(super) metrics: bool,
@@ -70,7 +70,7 @@ pub(super) enum Shown {
 }
 
 impl Opt {
-    /// How its values are shown.
+    /// How its values may be shown.
     pub(super) fn shown(&self) -> Shown {
         match self.long {
             "uri" | "uris" | "oauth2-token-endpoint" => Shown::AsUrl,
@@ -83,7 +83,7 @@ impl Opt {
         }
     }
 
-    /// As people write it: `-x/--producers`.
+    /// Both names: `-x/--producers`.
     pub(super) fn name(&self) -> String {
         if self.short.is_empty() {
             format!("--{}", self.long)

@@ -1,4 +1,4 @@
-//! Which exchange, which queues, and who works with which.
+//! Exchange, queues, and the clients of each.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

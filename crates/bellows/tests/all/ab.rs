@@ -1,4 +1,4 @@
-//! `bellows ab` against the embedded broker: a change that is found, runs that are stopped and gone on with, and what is refused.
+//! `bellows ab` against the embedded broker: finding a change, stopping and resuming runs, refusals.
 
 use crate::common;
 

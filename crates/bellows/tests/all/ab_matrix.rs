@@ -120,7 +120,7 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
     again(dir, &found);
 }
 
-/// Of each cell: the runs of B that count, and what is decided of each figure.
+/// Per cell: the runs of B that count, and the decision of each figure.
 fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
     let cells = of["cells"].as_array().expect("cells").iter();
     let cells = cells.map(|cell| &cell["comparison"]);

@@ -1,6 +1,6 @@
-//! Whatever shows the latencies of a run shows the same ones: console, JSON, HDR log, and the page's
-//! tables, percentile curves (which its CSV and SVG are made of) and heat map. Slow confirms and stalls
-//! cross both ends of the measured phase, at random.
+//! All outputs of a run have equal latencies: console, JSON, HDR log, and the page's tables, percentile curves (which
+//! its CSV and SVG are made of) and heat map. Slow confirms and stalls cross both ends of the measured phase, at
+//! random.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! Whatever the other side does: one clear line with its remedy, the right exit code, no hang.
+//! Misbehaviour of the other side: one clear line with its remedy, the right exit code, no hang.
 
 use crate::common;
 
@@ -216,7 +216,7 @@ fn the_broker_is_killed_in_the_middle() {
     );
 }
 
-/// Nothing is started, and no load is applied, for what could never have been written or used.
+/// Nothing is started, and no load applied, for output that could never be written or used.
 #[test]
 fn what_cannot_work_is_refused_before_the_start() {
     let dir = folder();

@@ -17,7 +17,7 @@ struct Getter {
     stream: TcpStream,
 }
 
-/// Of the server's frames: kind and payload.
+/// A frame of the server: kind and payload.
 type Frame = (u8, Vec<u8>);
 
 impl Getter {
@@ -185,7 +185,7 @@ fn files_are_files(dir: &Path, url: &str) {
     }
 }
 
-/// Whatever the queue's type and however short the bodies.
+/// The ledger works with any queue type and the shortest bodies.
 fn the_ledger_is_kept(url: &str) {
     for queue in ["-u short", "-u quorum -qq", "-u stream -sq"] {
         let summary = summary(url, &format!("-jb -bc 9 -C 400 -c 50 {queue}"));

@@ -121,7 +121,7 @@ fn state_file(process: &Managed) -> PathBuf {
     ))
 }
 
-/// One that only waits to be collected does not run.
+/// Whether a process runs; a zombie does not.
 fn is_running(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
@@ -228,7 +228,7 @@ fn a_broker_that_is_killed_for_good_ends_the_run_in_words_and_not_as_an_error() 
     Box::new(toy).stop().expect("its end");
 }
 
-/// A cluster that loses its majority with a node: it stands still from then on.
+/// A cluster that loses its majority with a node, and stalls from then on.
 #[derive(Debug)]
 struct Minority(Toy);
 

@@ -1,5 +1,5 @@
-//! A cluster of three real RabbitMQ nodes on one machine: a node that is killed, policies and definitions, and what is
-//! left after `kill -9`.
+//! A cluster of three real RabbitMQ nodes on one machine: a killed node, policies and definitions, and remains after
+//! `kill -9`.
 
 use crate::common;
 
@@ -160,7 +160,7 @@ fn queues_have_their_members(summary: &Value) {
     assert_eq!(defined["members"], Value::Null, "{defined:#}");
 }
 
-/// Those that were not killed, in files of their own and with the roles of their own processes.
+/// Surviving nodes have profiles in files of their own, with the roles of their own processes.
 fn each_node_is_profiled(summary: &Value) {
     let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
     let profiles = summary["profiles"].as_array().expect("profiles");

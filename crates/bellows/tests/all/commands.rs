@@ -222,7 +222,7 @@ fn what_a_shell_has_started_says_its_last_words() {
     assert!(is_gone(number(dir.join("child"))));
 }
 
-/// Whoever ends bellows, and however: nothing of the load runs on.
+/// However bellows ends, none of the load's processes runs on.
 #[test]
 fn a_load_does_not_outlive_bellows() {
     for (signal, kept) in [("INT", true), ("KILL", false)] {

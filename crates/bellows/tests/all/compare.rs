@@ -1,4 +1,4 @@
-//! `bellows compare` on runs against the embedded broker: the same against itself, a load that is slower, and what is refused.
+//! `bellows compare` on runs against the embedded broker: a run against itself, a slower load, refusals.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! `bellows compare` of histogram logs: those that Java wrote, those of several runs, one log alone, and what is refused.
+//! `bellows compare` of histogram logs: Java's, those of several runs, a single log, refusals.
 
 use crate::common;
 
@@ -8,8 +8,8 @@ use std::process::Command;
 use common::{Ended, folder, run};
 use serde_json::Value;
 
-/// A log of so many seconds, in which values of `us` microseconds and twice as many lie around a level that differs from second to second
-/// and a little from log to log. Nothing in it names a unit.
+/// A log of this many seconds, with values of `us` microseconds and twice as many around a level that differs by second
+/// and a little by log. Nothing in it names a unit.
 fn log(dir: &Path, name: &str, seconds: u32, us: f64, tags: &[&str]) {
     let apart = name.bytes().map(u32::from).sum::<u32>() % 7;
     let mut text = "#[Histogram log format version 1.3]\n".to_owned();

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use common::{bellows, folder, managed};
 
-/// Those that follow or count calls, of which a node before OTP 27 has one at a time, and beside them the others.
+/// Commands that follow or count calls, of which a node before OTP 27 allows one at a time, and others to run beside
+/// them.
 const COMMANDS: [[&str; 4]; 2] = [
     ["trace", "calls", "memory", "time"],
     ["info", "top", "alloc", "queues"],
@@ -158,7 +159,7 @@ fn ask_for_queues(port: u16) {
     thread::sleep(Duration::from_millis(200));
 }
 
-/// Those examples that do not work, with what they print.
+/// Examples that fail, with their output.
 fn try_all(dir: &Path, node: &str, commands: [&str; 4]) -> Vec<String> {
     let mut failed = Vec::new();
     let mut tried = 0;

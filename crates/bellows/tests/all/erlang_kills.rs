@@ -15,7 +15,8 @@ use testkit::{Proxy, Random};
 
 /// Queues of the load, each with a channel of its own for its producer and its consumer.
 const QUEUES: &str = "100";
-/// Longest until the node is clean again: the lease of what was cut off without a word, and what a busy machine takes.
+/// Longest time until the node is clean again: the lease of a connection that was cut off silently, and delay of a busy
+/// machine.
 const CLEAN_WITHIN: Duration = Duration::from_secs(45);
 
 /// Commands that outlast every scene.
@@ -79,7 +80,7 @@ struct Scenery {
     rabbit: SharedNode,
     load: Started,
     dir: tempfile::TempDir,
-    /// Sees what is on the node.
+    /// A connection that reads the node's state.
     witness: Node,
 }
 
@@ -152,7 +153,7 @@ impl Scenery {
         failed.then(|| format!("{arguments:?} ended by itself: {told:?}"))
     }
 
-    /// One look that ends in the middle of what it does; what is wrong afterwards.
+    /// One command that ends in the middle of its work; returns faults afterwards.
     fn scene(&self, seed: u64) -> Option<String> {
         let mut random = Random::new(seed);
         let arguments = random.of(&COMMANDS);

@@ -218,7 +218,7 @@ fn processes_are_shown(helper: &Helper) {
     assert_eq!(wall, atom("undefined"));
 }
 
-/// The sum of what carriers of a kind hold, by the formulas of `recon_alloc`, from the node's own report.
+/// Sum over carriers of a kind, by the formulas of `recon_alloc`, from the node's own report.
 fn carriers_of(node: &Node, allocator: &str) -> i128 {
     let key = erlang::term::tuple(vec![atom("allocator_sizes"), atom(allocator)]);
     let report = ask(node, "erlang", "system_info", vec![key]);
@@ -343,7 +343,7 @@ fn one_that_does_not_run_yet_is_told_from_none(node: &Node, dir: &Path) {
     run(dir, &args).assert_ok();
 }
 
-/// Nothing is said to be counted or followed that the node refuses.
+/// A command announces no count or trace that the node refuses.
 fn what_is_refused_is_not_announced(node: &str, dir: &Path) {
     let root = ["--root", "no_such_module:f/1"];
     for (command, arguments) in [

@@ -14,9 +14,9 @@ use erlang::alloc::{NodeMemory, node_memory};
 use erlang::term::as_atom;
 use erlang::{Helper, Node};
 
-/// Sides that are told at two times, and by two ways, differ by no more.
+/// Largest relative difference of two sides that are read at two times and in two ways.
 const CLOSE: f64 = 0.08;
-/// For how long the node stands still.
+/// Time that the node stands still.
 const STOPPED: Duration = Duration::from_secs(7);
 
 /// An experiment with this node, attached.

@@ -1,4 +1,4 @@
-//! `bellows erlang …` on a node that hangs, and on Ctrl-C: what is told, when, and with which exit code.
+//! `bellows erlang …` on a node that hangs, and on Ctrl-C: messages, their time, and exit codes.
 
 use crate::common;
 
@@ -18,7 +18,7 @@ const BESIDE: Duration = Duration::from_secs(10);
 const UNDO: Duration = Duration::from_secs(60);
 /// Calls `lists:sort/1` again and again.
 const WORK: &str = "spawn(fun F() -> lists:sort([3, 1, 2]), timer:sleep(5), F() end).";
-/// Beside it keeps whoever undoes things for bellows from running, as long as there is a file of this name: so busy no test can make a node.
+/// A file of this name suspends the processes that clean up for bellows: no test can make a node that busy.
 const BUSY: &str = "busy";
 const KEEPS_FROM_RUNNING: &str = "spawn(fun W() -> timer:sleep(20), case filelib:is_file(\"busy\") of false -> W(); true -> \
      [erlang:suspend_process(P) || P <- processes(), {dictionary, D} <- [process_info(P, dictionary)], \

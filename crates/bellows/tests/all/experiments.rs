@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::Value;
 use stacks::{FORMATS, Frame, Profile};
 
-/// How far a share of a few seconds on a busy machine may be from the one that was measured at leisure.
+/// Largest factor between a share of a few seconds on a busy machine and the one documented.
 const FACTOR: f64 = 2.0;
 
 /// The figure that a comment gives, as a share.
@@ -65,7 +65,7 @@ impl Ran {
         profile.share_with(is)
     }
 
-    /// Compares with what is promised of 3.10; later releases have been cured of it.
+    /// Compares with the share promised for 3.10; later releases have fixed it.
     fn compare(&self, what: &str, share: f64, promised: f64) {
         if self.version.contains(" 3.10.") {
             let near = promised / FACTOR..promised * FACTOR;

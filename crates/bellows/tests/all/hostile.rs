@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::{Broker, Ended, bellows, folder, run, start};
 
-/// Everything that a command leaves: both streams, and each file below its folder.
+/// All output of a command: both streams, and each file below its folder.
 fn left(dir: &Path, ended: &Ended) -> String {
     fn below(dir: &Path, text: &mut String) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -255,7 +255,7 @@ fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
     }
 }
 
-/// `script` gives the command a terminal of its own; `stty` says afterwards what is left of it.
+/// `script` gives the command a terminal of its own; `stty` then shows its settings.
 #[test]
 fn ctrl_c_at_the_question_for_a_secret_leaves_a_terminal_that_echoes() {
     use std::io::{Read as _, Write as _};

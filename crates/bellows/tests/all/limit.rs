@@ -1,4 +1,4 @@
-//! `bellows limit` against the embedded broker: a limit that is known is found, a search that is stopped goes on, and what is refused.
+//! `bellows limit` against the embedded broker: finding a known limit, resuming a stopped search, refusals.
 
 use crate::common;
 
@@ -41,7 +41,7 @@ fn trials(folder: &Path) -> Vec<Value> {
     read["trials"].as_array().expect("trials").clone()
 }
 
-/// Tried are 920, 1,840, 3,680, 2,600 and 2,190: the limit lies in the middle of two of them, so that none is decided by chance.
+/// Trials are 920, 1,840, 3,680, 2,600 and 2,190: the limit lies in the middle of two of them, so that none is random.
 const SEARCH: [&str; 8] = [
     "limit",
     "known.toml",

@@ -1,5 +1,5 @@
-//! `bellows limit --scale` on a real RabbitMQ: throughputs of numbers of producers, the law that is fitted to them, and what is said of
-//! it: either a peak, or why there is none.
+//! `bellows limit --scale` on a real RabbitMQ: throughput by number of producers, the law fitted to it, and the result:
+//! a peak, or why there is none.
 
 use crate::common;
 use crate::common::managed;

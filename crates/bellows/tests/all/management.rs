@@ -219,7 +219,7 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     probes_of_paths_go_to_the_api(dir, &node, port);
 }
 
-/// Of many objects the same first thousand of each kind are kept.
+/// The first thousand objects of each kind are kept.
 fn many_queues_are_told_in_two_pages(
     dir: &Path,
     port: u16,
@@ -472,7 +472,7 @@ fn say(stream: &mut TcpStream, body: &str) {
 const WHOAMI: &str = "{\"name\":\"guest\",\"tags\":[\"administrator\"]}";
 const EMPTY: &str = "{\"items\":[],\"filtered_count\":0}";
 
-/// Says text without an end until nobody listens any more.
+/// Sends text without end until nobody listens any more.
 fn say_endlessly(stream: &mut TcpStream, begin: &str, piece: &str) {
     let _ = write!(
         stream,

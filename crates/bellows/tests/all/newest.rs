@@ -308,7 +308,7 @@ producers = 0
 stream-offset = "first"
 "#;
 
-/// RabbitMQ upgrades in steps: what it has against a larger one is told in its own words.
+/// RabbitMQ upgrades in steps: its own reason for refusing a larger one is shown.
 #[test]
 #[ignore = "starts of its own: make prove"]
 fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason() {

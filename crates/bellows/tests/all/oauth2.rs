@@ -17,7 +17,7 @@ use brokers::rabbitmq::{Config, RabbitMq};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// How long a token lives, in seconds.
+/// Lifetime of a token, seconds.
 const LIFE: u64 = 4;
 const KEY: &[u8] = b"the key that only the endpoint and the broker know";
 
@@ -100,7 +100,7 @@ fn token() -> String {
 const FORM: &str = "client_id=perf&client_secret=s3cret";
 const HEADER: &str = "Basic cGVyZjpzM2NyZXQ=";
 
-/// A token endpoint that grants so many to who says so who he is; refuses the rest. Counts those granted.
+/// A token endpoint that grants up to `most` to the right client, and refuses the rest. Counts those granted.
 fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let uri = format!("http://{}/token", listener.local_addr().expect("address"));

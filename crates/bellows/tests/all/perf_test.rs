@@ -184,7 +184,7 @@ fn a_slow_consumer_receives_what_perf_tests_does() {
     }
 }
 
-/// All is sent at once, and received in 2 s of simulated work: PerfTest's averages are of that time.
+/// Messages are sent at once, and received in 2 s of simulated work: PerfTest's averages are of that time.
 #[test]
 fn averages_of_counted_messages_last_until_they_were_worked_on() {
     let dir = folder();
@@ -486,7 +486,7 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
     }
 }
 
-/// The middle of what interval lines say behind a word.
+/// Median of the values that interval lines have for a pattern.
 pub(crate) fn middle(output: &str, pattern: &str) -> Option<f64> {
     let pattern = Regex::new(pattern).expect("a pattern");
     let lines = output.lines().filter(|line| line.contains(", time "));

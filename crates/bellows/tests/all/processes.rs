@@ -1,5 +1,4 @@
-//! Which process is the broker, and what it may use: several on one port, wrappers with its name, cores
-//! of one's own.
+//! Which process is the broker, and its cores: several on one port, wrappers of its name, pinned cores.
 
 use crate::common;
 
@@ -174,7 +173,7 @@ fn a_wrapper_is_not_what_is_recorded() {
     assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
 }
 
-/// Each way of naming one of several processes; who has several to choose from is told what tells them apart.
+/// Each way of naming one of several processes; an ambiguous name lists what tells them apart.
 #[test]
 fn several_processes_of_one_name_are_told_apart() {
     let dir = folder();

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The function that the fault makes slower, and what the fault runs there: that is new work, so either may be named.
 const FUNCTIONS: [&str; 2] = ["VirtualHost::route", "slow::burn"];
 
-/// How many pairs, how long each run is, and by what share of the broker's CPU B is slower.
+/// Number of pairs, length of each run, and the share of the broker's CPU by which B is slower.
 struct Size {
     pairs: u32,
     measure: &'static str,

@@ -59,7 +59,7 @@ fn slope(samples: &[Sample]) -> f64 {
     covariance / variance * 3_600.0
 }
 
-/// Prints what a process held, and tells what is wrong with it.
+/// Prints a process's resources, and returns their faults.
 fn judge(name: &str, all: &[Sample]) -> Vec<String> {
     let settled = (all.len() as f64 * SETTLING) as usize;
     let judged = &all[settled..];

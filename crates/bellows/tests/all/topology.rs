@@ -255,7 +255,7 @@ fn what_is_no_definitions_or_no_api_is_refused() {
     }
 }
 
-/// Whoever refuses a login may repeat it, in each of its forms.
+/// A server that refuses a login may repeat it, in each of its forms.
 #[test]
 fn a_login_that_is_refused_is_not_repeated_and_passes_no_proxy() {
     let dir = folder();

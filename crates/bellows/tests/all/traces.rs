@@ -77,7 +77,7 @@ fn is_false(term: &Term) -> bool {
     as_atom(term) == Some("false")
 }
 
-/// Nothing of bellows is loaded there, and nobody is traced.
+/// No module of bellows is loaded there, and nothing is traced.
 fn assert_clean(rabbit: &SharedNode) {
     let node = Node::connect(&rabbit.erlang()).expect("a connection");
     let ask = |module: &str, function: &str, arguments| {

@@ -258,7 +258,7 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
     });
 }
 
-/// It is neither idle nor without a core: it is stopped. What became due meanwhile waited for it.
+/// A stopped generator is neither idle nor waiting for a core. Work that became due meanwhile waited for it.
 #[test]
 fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
     let _machine = machine();

@@ -275,7 +275,7 @@ struct Sides {
     b: Experiment,
 }
 
-/// A broker as `--a` and `--b` name it: its kind, and where it lies.
+/// A broker as `--a` and `--b` name it: its kind and directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BrokerSpec {
     kind: String,
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Terms that hold no secret were hidden all the same, and what is hidden cannot be gone on with.
+    /// Terms without secrets were hidden, too, and an experiment with hidden values cannot be resumed.
     #[test]
     fn the_example_with_terms_of_erlang_is_gone_on_with() {
         #[derive(clap::Parser)]

@@ -112,7 +112,7 @@ fn split(values: &str) -> impl Iterator<Item = String> {
     parts.map(|value| value.trim().to_owned())
 }
 
-/// Whether two keys are the same, or one stands in the table that the other one is.
+/// Whether two keys are equal, or one lies in the other's table.
 fn overlap(a: &str, b: &str) -> bool {
     let below = |outer: &str, inner: &str| {
         let rest = inner.strip_prefix(outer);

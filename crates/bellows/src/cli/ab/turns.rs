@@ -27,13 +27,13 @@ pub(super) struct Plan {
     pub(super) folder: PairedFolder,
     /// The experiments of each cell.
     pub(super) sides: Vec<Sides>,
-    /// It may end before all pairs are made.
+    /// The comparison may end before all pairs are made.
     pub(super) until_decided: bool,
     /// Differences that matter.
     pub(super) margins: Margins,
-    /// Where what is decided is written to, beside the runs' folder.
+    /// Files for the decision, beside the runs' folder.
     pub(super) files: ComparisonFiles,
-    /// How it is shown.
+    /// Options of the output.
     pub(super) output: OutputArgs,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn make(plan: Plan) -> Result<Done, Failure> {
 struct Turns {
     plan: Plan,
     looks: Vec<u32>,
-    /// How long the runs of this command took.
+    /// Durations of this command's runs.
     took: Vec<Duration>,
 }
 
@@ -180,7 +180,7 @@ impl Turns {
         }
     }
 
-    /// Which run it is, for people.
+    /// Description of the run, for people.
     fn about(&self, cell: usize, next: NextRun) -> String {
         let folder = &self.plan.folder;
         let (pair, pairs) = (next.pair + 1, folder.matrix.pairs);
@@ -200,7 +200,7 @@ impl Turns {
         cells.map(|cell| runs_left(&cell.runs)).sum()
     }
 
-    /// How long it will take, as far as the runs of this command tell.
+    /// Estimated time left, from the runs of this command.
     fn time_left(&self) -> String {
         if self.took.is_empty() {
             return String::new();
@@ -248,7 +248,7 @@ impl Turns {
         done(compared, self.plan.output.strict, is_whole)
     }
 
-    /// How it goes on after a signal.
+    /// How to resume after a signal.
     fn stopped(&self) -> Failure {
         let folder = &self.plan.folder;
         let made = folder.cells.iter().map(|cell| cell.records.len());
@@ -260,7 +260,7 @@ impl Turns {
     }
 }
 
-/// How a command ends that made runs: with --strict, where fewer pairs count than were asked for, that is an error of its own.
+/// Exit of a command that made runs: with --strict, fewer pairs than requested are an error of their own.
 fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
     match is_strict && !is_whole {
         true => Done::Invalid,

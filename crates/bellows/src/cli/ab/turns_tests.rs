@@ -15,7 +15,7 @@ fn run(pair: u32, side: ComparedSideName) -> PairedRun {
     }
 }
 
-/// One that does not count, through its own side or through others.
+/// A run that does not count, because of its own side or the other.
 fn spoiled(pair: u32, side: ComparedSideName, own: bool) -> PairedRun {
     PairedRun {
         spoiled: Some("failed".to_owned()),
@@ -119,7 +119,8 @@ fn what_becomes_of_a_pair_is_said_once() {
     );
 }
 
-/// Whatever hits the runs: as many are left as are made when nothing hits those to come, and another pair is made just where that was said.
+/// Whatever hits the runs, the number left is the number made when nothing else goes wrong, and another pair is made
+/// exactly where that was announced.
 #[test]
 fn what_is_left_and_said_is_what_is_made() {
     let hits = |kind: u64| match kind {

@@ -149,7 +149,7 @@ impl ArtemisConsumerArgs {
 }
 
 impl Common {
-    /// Refuses what cannot be done; sentences about what is done differently.
+    /// Refuses the impossible; returns sentences about differences.
     fn check(&self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
         check_url("--url", &self.login.url.0)?;
@@ -268,7 +268,7 @@ fn is_fqqn(name: &str) -> bool {
 }
 
 impl Sending {
-    /// As many as requested, and no more than producers.
+    /// Number of threads: as requested, but no more than producers.
     fn threads(&self, destinations: usize, notes: &mut Vec<String>) -> usize {
         let producers = self.producing.producers.saturating_mul(destinations).max(1);
         if self.threads > producers {

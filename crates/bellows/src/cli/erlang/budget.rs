@@ -28,7 +28,7 @@ pub(super) struct BudgetArgs {
 }
 
 impl BudgetArgs {
-    /// How long.
+    /// Length of the trace or profile.
     pub(super) fn lasting(&self) -> Duration {
         Duration::from_nanos(self.duration.0.0)
     }

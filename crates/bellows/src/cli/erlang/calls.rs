@@ -41,7 +41,7 @@ This needs a node of Erlang/OTP 26 or later.";
 
 /// The narrowest name of a function that is of use.
 const LEAST_NAME: usize = 44;
-/// Traces that saw less than one of so many parts of what was counted may show something else.
+/// Traces that saw less than one in this many of the counted calls may show something else.
 const SMALL_PART: u64 = 50;
 /// Processes that are traced shortly.
 const BURSTS: u16 = 10;
@@ -383,11 +383,11 @@ fn observer(cost: &ObserverCost) -> String {
     }
 }
 
-/// All of it, for `--json`.
+/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct CallsRows<'a> {
     ended: String,
-    /// Modules that were loaded anew meanwhile, so that their counts are not whole.
+    /// Modules that were reloaded meanwhile, so that their counts are incomplete.
     loaded_anew: &'a [String],
     /// Unit of `own`.
     unit: &'static str,

@@ -18,7 +18,7 @@ const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 /// Holds EPMD's port for all programs of Erlang, and the authorities to trust for all commands: neither was said of one node.
 const EPMD_VARIABLE: &str = "ERL_EPMD_PORT";
 const CA_VARIABLE: &str = "BELLOWS_CA";
-/// Nothing answers faster for sure.
+/// Shortest time-out.
 const SHORTEST: Length = Length(Nanos::from_millis(10));
 
 /// The node, and how it is reached.
@@ -233,7 +233,7 @@ impl NodeArgs {
         }
     }
 
-    /// One or several that may be it.
+    /// The cookie to try first, and other candidates.
     fn cookies(&self, node: &NodeName) -> Result<(Cookie, Vec<Cookie>), Failure> {
         if let Some(path) = &self.cookie_file {
             return Ok((Cookie::read(path)?, Vec::new()));

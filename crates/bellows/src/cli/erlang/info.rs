@@ -51,7 +51,7 @@ struct Info {
     applications: Vec<Application>,
     /// Modules of bellows that are loaded: another one is at work, or has left them.
     bellows_modules: Vec<String>,
-    /// From a request until its answer.
+    /// Time from a request to its answer.
     round_trip_us: u64,
 }
 

@@ -8,7 +8,7 @@ use erlang::{Error, Helper};
 
 use crate::output;
 
-/// A node that takes longer is told of.
+/// Longest clean-up without a message.
 const SILENT: Duration = Duration::from_secs(2);
 
 /// Takes away what was loaded; says so where the node takes long, since it asks each of its processes.

@@ -65,7 +65,7 @@ enum Action {
 }
 
 impl ErlangArgs {
-    /// Does what was asked for.
+    /// Runs the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             Action::Info(args) => args.execute(),

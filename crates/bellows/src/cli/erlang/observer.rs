@@ -1,4 +1,4 @@
-//! How much slower calls are that are followed than those between them of which only the entry is traced.
+//! Slowdown of followed calls against those between them of which only the entry is traced.
 
 use erlang::calls::{ObserverEffect, Path};
 use measure::{Nanos, counted};
@@ -20,7 +20,7 @@ pub(super) struct ObserverRow {
 }
 
 impl ObserverRow {
-    /// That of these calls.
+    /// The row of a measured effect.
     pub(super) fn of(effect: &ObserverEffect) -> Self {
         Self {
             followed_calls: effect.followed,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output;
 
-/// A function that takes less than this share of what slow calls take longer is not shown.
+/// Share of the additional time of slow calls below which a function is not shown.
 const LEAST_SHARE: f64 = 0.01;
 /// Functions that were left out, and are shown.
 const LEFT_OUT: usize = 8;
@@ -20,7 +20,7 @@ const LONGER: usize = 3;
 /// Functions in the table of slow calls.
 const SLOW_ROWS: usize = 12;
 
-/// How long calls took.
+/// Distribution of call durations.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Spread {
     calls: usize,
@@ -33,7 +33,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// That of these calls; `None` of none.
+    /// The distribution of these durations; `None` without any.
     pub(super) fn of(durations: &[Duration]) -> Option<Self> {
         let mut nanos: Vec<_> = durations.iter().copied().map(nanos).collect();
         nanos.sort_unstable();
@@ -52,7 +52,7 @@ impl Spread {
         })
     }
 
-    /// A row of a table: what it is, and the numbers.
+    /// A table's row: its name and the numbers.
     fn row(&self, what: &str) -> Vec<String> {
         let times = [
             self.min_ns,
@@ -97,7 +97,7 @@ pub(super) struct FunctionRow<'a> {
 }
 
 impl<'a> FunctionRow<'a> {
-    /// Its name.
+    /// The function's name.
     pub(super) const fn function(&self) -> &'a str {
         self.function
     }
@@ -350,7 +350,7 @@ struct PerCallRow {
     accumulated_waiting_ns: u64,
 }
 
-/// All of a path.
+/// All rows of a path.
 pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> PathRows<'a> {
     PathRows {
         ended: path.ended.describe(),

@@ -1,4 +1,4 @@
-//! How far something is that lasts: a bar on a terminal, where it lasts two seconds or more; nothing in a pipe.
+//! Progress of a task: a bar on a terminal, where it lasts two seconds or more; nothing in a pipe.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -8,7 +8,7 @@ use report::console::Steps;
 
 use crate::output;
 
-/// Nothing shorter has a bar.
+/// Shortest task with a bar.
 const LEAST: Duration = Duration::from_secs(2);
 /// Time from one look to the next, and to the first.
 const EVERY: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl Progress {
-    /// Something that lasts so long, and what it does.
+    /// A task of this length, and its text.
     pub(super) fn of_time(length: Duration, text: &str) -> Self {
         let mut progress = Self::default();
         progress.say(text);

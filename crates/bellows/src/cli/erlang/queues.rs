@@ -20,11 +20,11 @@ use crate::{output, signals};
 
 /// Rows in a terminal where nothing else is requested.
 const SHOWN: u32 = 20;
-/// Lines around the rows in a terminal: before them, their heads, and what is to be said of the numbers.
+/// Lines around the rows in a terminal: those before, heads, and notes.
 const AROUND: u32 = 12;
 /// Pages that are served read the node no more often than this where nothing else is requested.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// How often the end of a server is looked for.
+/// How often a server's end is checked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\
@@ -216,7 +216,7 @@ fn shown(counts: &QueueCounts, node: &str, is_live: bool) -> String {
     out
 }
 
-/// How many queues there are, and what they hold as far as that is known.
+/// Number of queues, and their contents as far as known.
 fn heading(counts: &QueueCounts, node: &str) -> String {
     let queues = counted(counts.queues, "queue");
     let (Some(ready), Some(unacked)) = (counts.ready, counts.unacked) else {

@@ -56,13 +56,13 @@ fn entry(text: &str) -> Result<FunctionPattern, String> {
     }
 }
 
-/// All of it, for `--json`.
+/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct RootRows<'a> {
     root: String,
     /// While only the entry was traced, before the others.
     untraced: Option<Spread>,
-    /// Those between the followed ones of which only the entry was traced.
+    /// Calls between the followed ones of which only the entry was traced.
     beside: Option<Spread>,
     observer: Option<ObserverRow>,
     #[serde(flatten)]
@@ -169,7 +169,7 @@ fn told(at: RootProgress) -> String {
     }
 }
 
-/// Prints what is known, and what ended it.
+/// Prints the results, and the reason of the end.
 fn show(
     path: &Path,
     root: &FunctionPattern,
@@ -275,7 +275,7 @@ fn print(
 struct Larger(Option<[String; 2]>);
 
 impl Larger {
-    /// That of the limit that ended it.
+    /// A larger value of the limit that ended the trace.
     fn of(path: &Path, count: &CountArgs) -> Self {
         let (limit, allowed) = match &path.ended {
             Ended::Tripped { limit, allowed, .. } => (limit.as_str(), *allowed),
@@ -310,7 +310,7 @@ impl Larger {
     }
 }
 
-/// The time in which so many calls are followed as are set apart, where so many came in this time; four times as much where none came.
+/// Estimated time for following enough calls, from the number begun in this time; four times as much where none came.
 fn longer(begun: u64, lasted: Length) -> Length {
     let nanos = match begun {
         0 => lasted.0.0.saturating_mul(4),

@@ -82,7 +82,7 @@ impl Stacks<'_> {
         profile
     }
 
-    /// The waits of each function, as a frame below it that has the colour of what is off the processor.
+    /// Adds each function's waits as a frame below it, in the colour of time off CPU.
     fn add_waits(&self, profile: &mut Profile) {
         let frame = profile.frames.len() as u32;
         let waits = Frame::new(WAITS, "", FrameKind::Kernel);

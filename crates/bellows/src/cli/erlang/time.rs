@@ -34,7 +34,7 @@ evaluated. `bellows help erlang-nodes` tells more.";
 
 /// Trace messages of the traced calls.
 const MESSAGES: u32 = 5_000_000;
-/// Calls beside the timed ones may take so long.
+/// Longest time of calls beside the timed ones.
 const BEYOND: Duration = Duration::from_secs(10);
 
 /// Options of `bellows erlang time`.
@@ -75,7 +75,7 @@ pub(super) struct TimeArgs {
     json: bool,
 }
 
-/// All of it, for `--json`.
+/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct TimeRows<'a> {
     call: &'a str,
@@ -165,7 +165,7 @@ impl TimeArgs {
         Ok(timing)
     }
 
-    /// One whose first call raises an exception, or does not end, has measured nothing.
+    /// A call whose first execution raises an exception, or does not end, has measured nothing.
     fn ended(&self, timing: &Timing) -> Result<Done, Failure> {
         if let Some(raised) = timing.raised.as_ref().filter(|_| timing.times.is_empty()) {
             return Err(Failure::Failed(Problem::new(

@@ -107,7 +107,7 @@ struct ReturnRow {
 struct TraceRows {
     calls: Vec<CallRow>,
     ended: String,
-    /// Modules that were loaded anew meanwhile, so that calls are missing.
+    /// Modules that were reloaded meanwhile, so that calls are missing.
     loaded_anew: BTreeSet<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unreturned: Option<Unreturned>,
@@ -289,7 +289,7 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    /// Says once of each module that calls are missing.
+    /// Warns once per module that calls are missing.
     fn tell_anew(&mut self, module: String) {
         if !self.loaded_anew.contains(&module) {
             output::line_aside(&format!(

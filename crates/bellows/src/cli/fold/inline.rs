@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Addresses whose functions are kept.
 const MOST_KNOWN: usize = 1 << 18;
 
-/// A file, and an address in it as it stands in the input.
+/// A file, and an address in it as the input writes it.
 type FileAndAddress = (Vec<u8>, Vec<u8>);
 
 /// Asks `addr2line` once for each address of a file.

@@ -28,7 +28,7 @@ pub(super) struct DataArgs {
 }
 
 impl DataArgs {
-    /// Lists what is kept, or removes some of it.
+    /// Lists kept data, or removes some.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let folder = PreparedFolder::of(self.dir.as_deref()).map_err(Failure::Failed)?;
         let kept = folder.list().map_err(Failure::Failed)?;

@@ -1,4 +1,4 @@
-//! `runs`: the runs that were kept, and what is done with them.
+//! `runs`: commands on kept runs.
 
 mod change;
 mod data;
@@ -73,7 +73,7 @@ struct RunArg {
 }
 
 impl RunArg {
-    /// Its entry in the archive.
+    /// The run's entry in the archive.
     fn entry(&self) -> Result<archive::RunEntry, Failure> {
         super::find::entry(&self.run, &self.runs.runs)
     }

@@ -132,7 +132,7 @@ impl Removed {
         output::print(&format!("{}\n", entry.id))
     }
 
-    /// Says how many there were, and how much room that made.
+    /// Reports the number of runs, and the space that they took.
     fn tell(self, dry_run: bool) -> Result<Done, Failure> {
         output::print(&console::removed(self.number, self.bytes, dry_run))?;
         Ok(Done::Fine)

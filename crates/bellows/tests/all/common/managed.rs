@@ -23,7 +23,7 @@ const LANE: &str = "LANE_OF_TEST";
 const KEEPS: &str = "KEEPS_A_NODE_IN";
 /// The root directory of its RabbitMQ, where that is not the machine's.
 const ROOT: &str = "BELLOWS_RABBITMQ_ROOT";
-/// The files in that folder: what it is, and what the keeper says.
+/// Files in that folder: facts of the node, and output of the keeper.
 const FACTS: &str = "node.json";
 const LOG: &str = "keeper.log";
 
@@ -83,7 +83,7 @@ impl SharedNode {
         &self.folder
     }
 
-    /// How its Erlang node is reached.
+    /// How to reach its Erlang node.
     pub(crate) fn erlang(&self) -> ConnectOptions {
         let cookie = Cookie::read(&self.cookie_file()).expect("its cookie");
         let mut options = ConnectOptions::new(self.name.parse().expect("a name"), cookie);
@@ -308,7 +308,7 @@ pub(crate) fn newest_root() -> Option<PathBuf> {
     root().or_else(|| made.canonicalize().ok())
 }
 
-/// Where another RabbitMQ than the machine's is to be tested.
+/// Root directory of a RabbitMQ to test in place of the machine's.
 fn root() -> Option<PathBuf> {
     let root = std::env::var_os(ROOT);
     root.filter(|it| !it.is_empty()).map(PathBuf::from)

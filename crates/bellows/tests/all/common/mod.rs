@@ -189,7 +189,7 @@ impl Broker {
         Self::by(bellows(dir, &args))
     }
 
-    /// Of a copy of the program.
+    /// Starts a copy of the program.
     pub(crate) fn of(dir: &Path, program: &Path) -> Self {
         let mut command = Command::new(program);
         command.args(["broker", "--exit-with-stdin", "--listen", "127.0.0.1:0"]);

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-/// The address of a server of a page that takes so long. It serves until the test ends.
+/// The address of a server whose page takes this long. It serves until the test ends.
 pub(crate) fn page_after(pause: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

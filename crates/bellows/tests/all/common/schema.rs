@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// All that is wrong with `value` by `schema`, with the place.
+/// All violations of `schema` by `value`, with their place.
 pub(crate) fn problems(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, schema, value, "$", &mut found);

@@ -1,4 +1,4 @@
-//! Recordings that go on: periods of real processes, what is kept of them, and servers that they are sent to.
+//! Continuous recordings: periods of real processes, their retention, and servers that get them.
 
 use crate::common;
 mod push;
@@ -304,7 +304,7 @@ fn processes_that_end_are_found_again_and_several_are_followed() {
     }
 }
 
-/// How long a process has run on a core.
+/// Time that a process has run on a core.
 fn run_time(pid: u32) -> Duration {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("a process");
     let nanoseconds = text.split(' ').next().and_then(|it| it.parse().ok());

@@ -97,7 +97,7 @@ fn fine(stream: &mut TcpStream) {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
 }
 
-/// That a body is a pprof that our own reader reads; its samples.
+/// Checks that our own reader reads a body as pprof; returns its samples.
 fn assert_pprof(dir: &Path, body: &[u8]) -> usize {
     let file = dir.join("pushed.pb.gz");
     fs::write(&file, body).expect("write");

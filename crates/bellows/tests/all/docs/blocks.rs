@@ -13,7 +13,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// A number for what is run and shown, whatever its place: the first eight bytes of a SHA-256 sum.
+    /// Hash of the script and the shown lines, without their place: the first eight bytes of a SHA-256 sum.
     pub(crate) fn number(&self) -> String {
         use sha2::Digest as _;
         let mut sum = sha2::Sha256::new();
@@ -28,7 +28,7 @@ impl Block {
             .collect()
     }
 
-    /// A script that stands on no page.
+    /// A script that is on no page.
     pub(crate) fn of(place: &str, script: &str) -> Self {
         Self {
             place: place.to_owned(),

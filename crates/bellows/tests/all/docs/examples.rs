@@ -188,7 +188,7 @@ pub(crate) fn examples() -> Vec<String> {
     examples.iter().map(|line| short(line)).collect()
 }
 
-/// The lines of examples in a help text. None is so long that it is broken.
+/// Example lines of a help text. None is so long that it wraps.
 fn shown(help: &str) -> Vec<&str> {
     let (_, shown) = help.split_once("\nExamples:\n").unwrap_or_default();
     let lines: Vec<&str> = shown

@@ -102,7 +102,7 @@ fn without_figures(line: &str) -> String {
     text.trim_end().to_owned()
 }
 
-/// Runs a script in an empty folder; what is wrong with it, nothing where all is well.
+/// Runs a script in an empty folder; returns its faults, empty where all is well.
 fn walk(block: &Block, screen: Screen, limit: Duration, silence: Silence) -> String {
     let (place, script) = (&block.place, &block.script);
     for attempt in 0.. {
@@ -287,7 +287,7 @@ fn help_fits_every_screen() {
     assert!(faults.is_empty(), "{faults}");
 }
 
-/// All, or the one that `BELLOWS_SCREEN` names: `pipe`, or a terminal's columns.
+/// All screens, or the one that `BELLOWS_SCREEN` names: `pipe`, or a terminal's columns.
 fn screens() -> impl Iterator<Item = Screen> {
     let name = std::env::var("BELLOWS_SCREEN").ok();
     let is_asked = move |screen: &Screen| match (name.as_deref(), screen) {
@@ -328,7 +328,7 @@ fn every_condition_in_help_and_docs_is_read() {
     assert!(read > 20, "{read} conditions");
 }
 
-/// Writes `docs/walked.txt` anew where all is well in a pipe.
+/// Rewrites `docs/walked.txt` where all is well in a pipe.
 #[test]
 #[ignore = "takes minutes: make prove"]
 fn every_command_in_the_docs_works_on_every_screen() {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const MARK: char = '\u{1e}';
 /// Delay that a busy machine adds to the longest silence of a command.
 const LATE: Duration = Duration::from_millis(500);
-/// Commands that are told to be silent, or whose output is another tool's.
+/// Commands that are silent by option, or whose output is another tool's.
 const SILENT: [&str; 3] = ["--quiet", "--json", "artemis"];
 /// Prefixes of warnings.
 const TOLD: [&str; 4] = ["invalid: ", "caution: ", "note: ", "warning: "];
@@ -238,7 +238,7 @@ fn lines(printed: &str) -> Vec<Line> {
     lines
 }
 
-/// Whether a word stands across the terminal's edge.
+/// Whether a word crosses the terminal's edge.
 fn breaks_a_word(line: &str, columns: usize) -> bool {
     let characters: Vec<char> = line.chars().collect();
     let mut edges = (columns..characters.len()).step_by(columns);

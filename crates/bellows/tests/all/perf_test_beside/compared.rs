@@ -8,7 +8,7 @@ use super::Played;
 use super::tap::{Seen, Told};
 use crate::perf_test::{middle, shape};
 
-/// Something of both programs that is compared.
+/// A value of both programs that is compared.
 #[derive(Debug, PartialEq)]
 pub(super) enum Compared {
     /// Equal in both.
@@ -144,7 +144,7 @@ fn named(texts: &[String]) -> Vec<String> {
     texts.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Limits of what is not acknowledged; 0 is none.
+/// Limits of unacknowledged messages; 0 is none.
 fn limits(seen: &Seen) -> Vec<String> {
     let mut limits = seen.texts(&["basic.qos"]);
     limits.retain(|limit| limit != "0");
@@ -180,7 +180,7 @@ fn clients(seen: &Seen) -> Vec<String> {
     kinds.into_iter().map(of).collect()
 }
 
-/// How much there was in each second since the first, but for the last.
+/// Counts in each second since the first, without the last.
 fn by_second(seen: &Seen, name: &str) -> Vec<f64> {
     let Some(first) = seen.of(name).next() else {
         return Vec::new();
@@ -213,7 +213,7 @@ fn starts(seen: &Seen) -> Vec<f64> {
     consumed().map(|at| at - first).collect()
 }
 
-/// How long after the cut the last connection began.
+/// Time from the cut to the last new connection.
 fn reconnects(play: &Played) -> Vec<f64> {
     let Some(cut) = play.cut else {
         return Vec::new();
@@ -281,7 +281,7 @@ fn options(help: &str) -> Vec<String> {
     all.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Those that are read, but for the metrics', of which PerfTest prints one, and for those of a refused option.
+/// Variables that are read, except those of metrics, of which PerfTest prints one, and of a refused option.
 fn variables(text: &str) -> Vec<String> {
     let pattern = Regex::new(r"(?m)^ {1,2}([A-Z][A-Z0-9_]+)\b").expect("a pattern");
     let names = pattern.captures_iter(text).map(|found| found[1].to_owned());

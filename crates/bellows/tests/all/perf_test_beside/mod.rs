@@ -29,7 +29,7 @@ const FILES: [(&str, &str); 3] = [
 /// Words of the table that say how a line is played.
 const HOW: [&str; 3] = ["any-exit", "cut", "late"];
 
-/// So many command lines are played at once; most of the time they wait.
+/// Command lines played at once; most of the time they wait.
 const AT_ONCE: usize = 5;
 
 /// A row of the table.
@@ -53,7 +53,7 @@ pub(crate) struct Played {
     stderr: String,
     csv: String,
     page: String,
-    /// Of its connections, by the kernel.
+    /// Socket buffers of its connections, from the kernel.
     buffers: Vec<String>,
     seen: Seen,
     /// When all connections were cut.

@@ -21,7 +21,7 @@ pub(super) struct Told {
     pub(super) channel: u16,
     pub(super) name: &'static str,
     pub(super) text: String,
-    /// Of a message: properties and headers but those that a tool needs for itself.
+    /// Properties and headers of a message, except those that a tool needs for itself.
     pub(super) properties: String,
     pub(super) body: Vec<u8>,
 }

@@ -1,6 +1,6 @@
-//! Whatever happens to its connections, a load's counts are exact, or it says what is outstanding:
-//! random loads through a proxy that cuts, holds and keeps away, with RabbitMQ behind it. `make prove` plays
-//! more of them. Thousands of such loads against the embedded broker run in virtual time, in `load`.
+//! Under any fault of its connections, a load's counts are exact, or it says what is outstanding: random loads through
+//! a proxy that cuts, holds and keeps away, with RabbitMQ behind it. `make prove` plays more of them. Thousands of such
+//! loads against the embedded broker run in virtual time, in `load`.
 
 mod scene;
 
@@ -128,7 +128,7 @@ fn strike(proxy: &Proxy, blow: Blow) {
     }
 }
 
-/// How a scene went.
+/// Outcome of a scene.
 struct Play {
     outcome: Outcome,
     /// Why connections were lost.

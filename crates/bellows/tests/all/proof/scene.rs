@@ -7,7 +7,7 @@ use load::{
 use measure::{Length, Nanos, Rate};
 use testkit::Random;
 
-/// Those of before there were other kinds than queues: they stay as they were.
+/// Seeds from before there were other kinds than queues: their scenes are unchanged.
 const QUEUES_ONLY: [u64; 3] = [431, 567, 656];
 
 /// The proxy's action.
@@ -40,7 +40,7 @@ impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::Queue, Self::Topic, Self::Stream, Self::Exclusive];
 }
 
-/// A load, and what is done to its connections.
+/// A load, and the faults of its connections.
 #[derive(Debug)]
 pub(crate) struct Scene {
     pub(crate) seed: u64,

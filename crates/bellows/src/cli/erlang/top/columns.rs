@@ -1,4 +1,4 @@
-//! Which columns of the live view a terminal has room for.
+//! Columns of the live view that a terminal has room for.
 
 use super::ProcessOrder;
 
@@ -23,7 +23,7 @@ pub(super) enum TopColumn {
 }
 
 impl TopColumn {
-    /// All of them, as they stand from left to right.
+    /// All columns, from left to right.
     const ALL: [Self; 7] = [
         Self::Name,
         Self::Number(ProcessOrder::Reductions),
@@ -33,7 +33,7 @@ impl TopColumn {
         Self::Pid,
         Self::Function,
     ];
-    /// Those that a narrow terminal goes without, the least useful first.
+    /// Columns that a narrow terminal omits, the least useful first.
     const LEFT_OUT: [Self; 6] = [
         Self::Function,
         Self::Pid,

@@ -32,7 +32,7 @@ pub(super) fn line(window: Duration, columns: usize) -> String {
     fit("? keys", columns).into_owned()
 }
 
-/// All keys, over as many lines as they need.
+/// All keys, on as many lines as they need.
 pub(super) fn all(window: Duration, columns: usize) -> Vec<String> {
     let keys = keys(window);
     let mut keys: Vec<String> = keys

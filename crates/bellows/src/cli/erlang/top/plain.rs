@@ -78,7 +78,7 @@ fn title(process: &TopProcess) -> String {
     }
 }
 
-/// As many of the parts as a line has room for, the most useful first.
+/// As many parts as a line has room for, the most useful first.
 fn line(head: &str, parts: &[String], columns: usize) -> String {
     let joined =
         |most: usize| format!("{head}{}", parts.get(..most).unwrap_or_default().join(", "));
@@ -133,7 +133,7 @@ pub(super) fn summary(window: &TopWindow, node: &str, columns: usize) -> Vec<Str
     lines
 }
 
-/// How busy schedulers are: each, or their mean where there are too many for a line.
+/// Utilisation of schedulers: each, or their mean where there are too many for a line.
 fn schedulers(window: &TopWindow, columns: usize) -> String {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let mean = |shares: &[f64]| percent(shares.iter().sum::<f64>() / shares.len().max(1) as f64);
@@ -177,7 +177,7 @@ fn rabbitmq(window: &TopWindow) -> Vec<String> {
     }
 }
 
-/// Who is in flow control, or blocked by an alarm.
+/// Processes in flow control, or blocked by an alarm.
 fn slowed(window: &TopWindow) -> String {
     let whole = match window.flow_whole {
         true => "",

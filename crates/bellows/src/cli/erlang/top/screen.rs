@@ -46,8 +46,8 @@ const REDRAW: Duration = Duration::from_millis(250);
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 /// A screen with fewer rows than this has none to spare for second lines.
 const SMALL: u16 = 24;
-/// Processes that the node is asked for: at least so many that another order has its first ones until the next window
-/// ends, and no more than a screen has rows.
+/// Bounds of the number of requested processes: enough for the first rows of another order until the next window ends,
+/// and no more than a screen has rows.
 const ASKED: (u32, u32) = (100, 500);
 
 type TopScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
@@ -270,7 +270,7 @@ impl TopView {
         frame.render_widget(self.table(window, rest.width), rest);
     }
 
-    /// For how long the node has told nothing, where it should have: what is shown is of before.
+    /// How long the node has been silent when it should have answered: the screen shows older values.
     fn silence(&self) -> Option<String> {
         let window = self
             .wish
@@ -388,7 +388,7 @@ mod tests {
     use super::super::tests::window;
     use super::*;
 
-    /// The view of a window that came so long ago.
+    /// The view of a window that came this long ago.
     fn view(ago: Duration, is_paused: bool, sort: ProcessOrder) -> TopView {
         TopView {
             sort,
