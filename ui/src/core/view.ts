@@ -577,7 +577,7 @@ per_decade: number,
 /** Number of cells. */
 cells: number, };
 
-/** What is printed of a latency histogram. All values are nanoseconds; all are 0 at `count` 0. */
+/** Figures of a latency histogram. All values are nanoseconds; all are 0 at `count` 0. */
 export type LatencySummary = {
 /** How many latencies were recorded. */
 count: number,
@@ -763,7 +763,7 @@ hardware: Hardware, };
 /** A metric, as its index in the registry. */
 export type Metric = string;
 
-/** What is known of a metric. */
+/** Description of a metric. */
 export type MetricInfo = {
 /** The key in JSON and the tag in the HDR log: lower case, digits and `_`. */
 key: string,
@@ -778,7 +778,7 @@ scenario: string,
 /** Whether it is one part of a whole that another histogram of the scenario measures: the means
  * of all parts add up. */
 part: boolean,
-/** What it means, in one sentence. */
+/** Meaning in one sentence. */
 meaning: string, };
 
 /** How the values of a metric are kept and summed up. */
@@ -872,11 +872,10 @@ end: number, };
  * error type says which failures it tells apart, and makes one of these of each; only `report`
  * turns them into text. Nothing in it is secret. */
 export type Problem = {
-/** What could not be done, or what makes no sense, and where: `cannot connect to
- * amqp://guest@localhost:5672/`. */
+/** Failure or senseless value, and where: `cannot connect to amqp://guest@localhost:5672/`. */
 cause: string,
-/** What was observed: the system's words, the broker's reply, the number that is out of
- * range. Where the cause quotes it, text leaves it out here. */
+/** Observed value: the system's words, the broker's reply, the number that is out of range. Where the cause quotes
+ * it, text leaves it out here. */
 value: string,
 /** The remedy. */
 help: string,
