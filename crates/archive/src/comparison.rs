@@ -29,8 +29,8 @@ pub struct Comparison {
     pub is_aa: bool,
     /// Chance to call anything changed that is not, over all decided figures together.
     pub level: f64,
-    /// Numbers of pairs at which the experiment could have ended, fixed beforehand; `level` is that of each such look. Empty
-    /// where none was fixed.
+    /// Numbers of pairs at which the experiment could have ended, fixed beforehand; `level` is that of each such look.
+    /// Empty where none was fixed.
     pub looks: Vec<u32>,
     /// The matrix whose figures are decided together with these; `None` where they stand alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,13 +75,16 @@ pub struct ComparedFunctions {
     pub functions: Vec<FunctionChange>,
     /// Sum of the changes of all other functions' own costs; with those of `functions` it makes the broker's change.
     pub others: f64,
-    /// The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them.
+    /// The functions that explain the broker's change, at most three, most of it first. No part of a change stands in
+    /// two of them.
     pub explained: Vec<ExplainedChange>,
-    /// Files of which both sides ran other builds, with functions that have no name of their own: those are one row for each file.
+    /// Files of which both sides ran other builds, with functions that have no name of their own: those are one row for
+    /// each file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "typescript", ts(as = "Option<Vec<String>>", optional))]
     pub other_builds: Vec<String>,
-    /// Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest first.
+    /// Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "typescript",
@@ -161,8 +164,8 @@ pub struct RunBlocks {
     pub why_not: Option<String>,
 }
 
-/// How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far
-/// runs differ, so that nothing is decided by them.
+/// How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds.
+/// They say nothing of how far runs differ, so that nothing is decided by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct WithinOneRun {

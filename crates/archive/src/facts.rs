@@ -269,8 +269,8 @@ impl Facts {
             .filter(move |stall| stall.who == who && !stall.away)
     }
 
-    /// How long who stood still was ready to run and had no core in the seconds of its stalls, as far as that is known, and
-    /// whether it is known for all of those in which the machine was full.
+    /// How long who stood still was ready to run and had no core in the seconds of its stalls, as far as that is known,
+    /// and whether it is known for all of those in which the machine was full.
     #[must_use]
     pub fn waited_in_stalls(&self, who: Stalled) -> (f64, bool) {
         // Our machine's seconds say nothing about a broker elsewhere.
@@ -317,8 +317,8 @@ impl Facts {
     }
 
     /// The share of the measured phase in which something that was due had not left, at most. At a low rate one is late
-    /// after the other, and their delays add up to that time; at a high one many are late together, and it is as large a
-    /// share of the time as of them.
+    /// after the other, and their delays add up to that time; at a high one many are late together, and it is as large
+    /// a share of the time as of them.
     #[must_use]
     pub fn late_time(&self) -> f64 {
         match self.ended.late_s / self.seconds {
@@ -352,8 +352,7 @@ impl Facts {
             .unwrap_or(0.0)
     }
 
-    /// CPU of processes that are neither broker nor generator, in cores; `None` where the broker may be one
-    /// of them.
+    /// CPU of processes that are neither broker nor generator, in cores; `None` where the broker may be one of them.
     #[must_use]
     pub fn other_cores(&self) -> Option<f64> {
         if self.broker.is_none() && (self.same_machine || self.proxy.is_some()) {

@@ -63,7 +63,8 @@ pub struct HistoryFigure {
     pub unit: QuantityUnit,
     /// Whether more of it is better.
     pub more_is_better: bool,
-    /// Whether it says of each run that it is one of some kind (1) or is not (0): that it is invalid, or lacks a figure.
+    /// Whether it says of each run that it is one of some kind (1) or is not (0): that it is invalid, or lacks a
+    /// figure.
     pub of_runs: bool,
     /// Why the last run that lacks a figure does; empty for figures of another kind.
     pub why: String,

@@ -1,5 +1,4 @@
-//! The run folder: its types, how it is written while a run goes on, and how it is read again,
-//! whole or cut off.
+//! The run folder: its types, how it is written while a run goes on, and how it is read again, whole or cut off.
 //!
 //! `session` writes it, `report` reads it; they share nothing else.
 

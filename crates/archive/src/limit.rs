@@ -180,8 +180,8 @@ impl LimitTrials {
         trials.chain(scaled.map(|it| it.cautions.as_slice()))
     }
 
-    /// Whether a number that the answer rests on must not be used: of a trial that held, or of any run with a number of clients. That
-    /// messages are lost at rates that do not hold is an answer.
+    /// Whether a number that the answer rests on must not be used: of a trial that held, or of any run with a number of
+    /// clients. That messages are lost at rates that do not hold is an answer.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         let held = |it: &&LimitTrial| it.outcome == LimitOutcome::Held;

@@ -140,8 +140,8 @@ impl FolderKind {
     }
 }
 
-/// The runs in a folder, newest first; folders that cannot be read are among them, and so are the runs of folders that hold
-/// [several](FolderKind). A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
+/// The runs in a folder, newest first; folders that cannot be read are among them, and so are the runs of folders that
+/// hold [several](FolderKind). A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
 ///
 /// # Errors
 /// Where the folder exists and cannot be read.

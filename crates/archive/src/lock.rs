@@ -23,7 +23,8 @@ impl RunLock {
     }
 }
 
-/// Keeps the folder of several runs for the one command that adds runs to it, as long as it lasts; a process that is killed gives it back.
+/// Keeps the folder of several runs for the one command that adds runs to it, as long as it lasts; a process that is
+/// killed gives it back.
 #[derive(Debug)]
 pub struct FolderLock {
     _folder: Option<File>,

@@ -308,8 +308,8 @@ impl ComparedMatrix {
         PairedMatrix::label(&self.keys, &cell.values)
     }
 
-    /// The names of the figures that cells have, each once, and how many of them, which come first, are those that a reader asks about
-    /// in the first place: rates, 99th percentiles, the broker's CPU, and messages that came to harm.
+    /// The names of the figures that cells have, each once, and how many of them, which come first, are those that a
+    /// reader asks about in the first place: rates, 99th percentiles, the broker's CPU, and messages that came to harm.
     #[must_use]
     pub fn figures(&self) -> (Vec<&str>, usize) {
         let mut names: Vec<&str> = Vec::new();

@@ -335,8 +335,9 @@ impl Quantity {
     }
 
     /// The figures of a run that are decided where two sides are compared: few, because each further question makes all
-    /// answers harder. A rate, where none was requested or the one that was is missed; the middle and the tail of latencies as users feel them, and of the time
-    /// of scraped pages; what the broker spends; requests that failed and messages that came to harm or out of order, where some did.
+    /// answers harder. A rate, where none was requested or the one that was is missed; the middle and the tail of
+    /// latencies as users feel them, and of the time of scraped pages; what the broker spends; requests that failed and
+    /// messages that came to harm or out of order, where some did.
     #[must_use]
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
         const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];

@@ -143,8 +143,7 @@ fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// Reads `run.json`. The inner error is a sentence on why nothing is known, where the file is
-/// missing or cut off.
+/// Reads `run.json`. The inner error is a sentence on why nothing is known, where the file is missing or cut off.
 pub(crate) fn read_record(dir: &Path) -> Result<Result<RunRecord, String>, Error> {
     let path = dir.join(file::RECORD);
     let text = match bounded::read(&path, LARGEST_RECORD) {

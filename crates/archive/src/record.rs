@@ -67,8 +67,8 @@ pub struct RunRecord {
     pub hardware: Hardware,
     /// Seed of everything random in the run.
     pub seed: u64,
-    /// The instant that `t = 0` of the series, the events and the profiles stands for: the beginning of the load with its
-    /// warm-up, or of a recording.
+    /// The instant that `t = 0` of the series, the events and the profiles stands for: the beginning of the load with
+    /// its warm-up, or of a recording.
     pub origin: Time,
     /// The origin by the wall clock, nanoseconds since 1970-01-01 UTC.
     pub origin_unix_ns: u64,

@@ -17,8 +17,7 @@ pub struct SeriesPoint {
     pub dt: f64,
     /// The phase that all of it belongs to.
     pub phase: Phase,
-    /// Messages (cycles, in a run of churn) per second that the schedule requested; absent when
-    /// all-out.
+    /// Messages (cycles, in a run of churn) per second that the schedule requested; absent when all-out.
     pub requested_rate: Option<f64>,
     /// Counts inside the interval.
     pub counters: Counters,

@@ -275,8 +275,7 @@ impl ScenarioSummary {
     }
 }
 
-/// A fault of the broker. Times after it are in seconds since it began; `None` where they did not
-/// come within the run.
+/// A fault of the broker. Times after it are in seconds since it began; `None` where they did not come within the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FaultOutcome {
     /// `stop`, `kill`, or a fault of the embedded broker as its script writes it: `stall`, `lose`, …
@@ -358,11 +357,9 @@ pub struct RequestedSummary {
     pub rate: f64,
     /// Messages sent in the measured phase divided by those requested in it; `None` where none were.
     pub achieved: Option<f64>,
-    /// Share of the measured phase's messages that were sent later than 1 ms after their time (0 to
-    /// 1).
+    /// Share of the measured phase's messages that were sent later than 1 ms after their time (0 to 1).
     pub late_share: f64,
-    /// The measured phase in the order of time: a second each, or so much longer that there are at
-    /// most 600.
+    /// The measured phase in the order of time: a second each, or so much longer that there are at most 600.
     pub over_time: Vec<RequestedWindow>,
 }
 

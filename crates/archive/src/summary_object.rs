@@ -1,5 +1,5 @@
-//! How a run's summary is written and read: without the parts of messages where the run had no load of them, since a 0 there
-//! reads as a measured value.
+//! How a run's summary is written and read: without the parts of messages where the run had no load of them, since a 0
+//! there reads as a measured value.
 
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -36,7 +36,8 @@ pub struct TracedCall {
     /// How long it took, waits included; absent where its return was not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
-    /// `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not seen.
+    /// `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not
+    /// seen.
     pub returned: String,
 }
 
@@ -95,8 +96,8 @@ pub struct SlowestCalls {
     pub calls: BTreeMap<String, Vec<TracedCall>>,
 }
 
-/// Reads the slowest calls of each trace of a run folder, so many of each; none where it has no traces. Lines that make no
-/// sense are passed over.
+/// Reads the slowest calls of each trace of a run folder, so many of each; none where it has no traces. Lines that make
+/// no sense are passed over.
 ///
 /// # Errors
 /// Where the file exists and cannot be read.

@@ -107,8 +107,7 @@ impl RunWriter {
         }
     }
 
-    /// Appends one line to `series.jsonl`, in one write that needs no flush to survive a crash
-    /// of this process.
+    /// Appends one line to `series.jsonl`, in one write that needs no flush to survive a crash of this process.
     pub fn append_point(&mut self, point: &SeriesPoint) {
         let result = serde_json::to_vec(point)
             .map_err(io::Error::from)
@@ -153,8 +152,7 @@ impl RunWriter {
         }
     }
 
-    /// Appends the interval's histograms to `latency.hlog`, one line for each metric that has
-    /// values.
+    /// Appends the interval's histograms to `latency.hlog`, one line for each metric that has values.
     pub fn append_histograms(&mut self, interval: &Interval) {
         let path = self.dir.join(file::HISTOGRAMS);
         if let Err(e) = self.histograms.append(&path, self.origin, interval) {
@@ -226,7 +224,8 @@ fn folder_time(unix_ns: u64) -> String {
         .to_string()
 }
 
-/// A name as those of folders and runs have it: letters, digits, `.` and `_` of ASCII are kept, everything else becomes a single `-`.
+/// A name as those of folders and runs have it: letters, digits, `.` and `_` of ASCII are kept, everything else becomes
+/// a single `-`.
 #[must_use]
 pub fn sanitised(name: &str) -> String {
     let mut out = String::new();

@@ -1,9 +1,8 @@
 //! Flame graphs as self-contained SVG, drawn by `inferno`.
 //!
-//! `inferno` reads folded text, one line per distinct stack. A profile of a million samples has
-//! far more stacks than an image has pixels, so what would be narrower than a pixel is folded into
-//! its caller before any text is made, and what lies deeper than anybody reads into one frame that
-//! says so.
+//! `inferno` reads folded text, one line per distinct stack. A profile of a million samples has far more stacks than an
+//! image has pixels, so what would be narrower than a pixel is folded into its caller before any text is made, and what
+//! lies deeper than anybody reads into one frame that says so.
 
 mod comparison;
 mod difference;

@@ -83,8 +83,8 @@ pub(crate) fn percent_digits(share: f64) -> String {
 /// In place of the smallest visible change, and of an interval, where runs are too few to show any.
 pub(crate) const CANNOT_TELL: &str = "cannot tell";
 
-/// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie beyond, of fewer than
-/// twenty the largest, `max 9.10 ms`.
+/// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie
+/// beyond, of fewer than twenty the largest, `max 9.10 ms`.
 pub(crate) fn slowest(of: &LatencySummary) -> String {
     let told = [
         (99.0, "p99", of.p99_ns),

@@ -148,11 +148,14 @@ broker: CostChange,
 functions: Array<FunctionChange>,
 /** Sum of the changes of all other functions' own costs; with those of `functions` it makes the broker's change. */
 others: number,
-/** The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them. */
+/** The functions that explain the broker's change, at most three, most of it first. No part of a change stands in
+ * two of them. */
 explained: Array<ExplainedChange>,
-/** Files of which both sides ran other builds, with functions that have no name of their own: those are one row for each file. */
+/** Files of which both sides ran other builds, with functions that have no name of their own: those are one row for
+ * each file. */
 other_builds?: Array<string>,
-/** Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest first. */
+/** Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest
+ * first. */
 renamed?: Array<RenamedFunction>, };
 
 /** Name of a frame. */
@@ -890,8 +893,7 @@ label: string,
 id: string,
 /** Role: `queue`, `channel`; empty where not known. */
 role: string,
-/** The connection that it works for; empty where it works for none, null where it stands for processes of
- * several. */
+/** The connection that it works for; empty where it works for none, null where it stands for processes of several. */
 connection: string | null,
 /** The virtual host that it works for; empty where it works for none, null where it stands for processes of
  * several. */
@@ -1082,11 +1084,9 @@ total: number,
 rate: number,
 /** Messages sent in the measured phase divided by those requested in it; `None` where none were. */
 achieved: number | null,
-/** Share of the measured phase's messages that were sent later than 1 ms after their time (0 to
- * 1). */
+/** Share of the measured phase's messages that were sent later than 1 ms after their time (0 to 1). */
 late_share: number,
-/** The measured phase in the order of time: a second each, or so much longer that there are at
- * most 600. */
+/** The measured phase in the order of time: a second each, or so much longer that there are at most 600. */
 over_time: Array<RequestedWindow>, };
 
 /** A part of [`RequestedSummary::over_time`]. */
@@ -1529,7 +1529,8 @@ function: string,
 arguments: Array<string>,
 /** How long it took, waits included; absent where its return was not seen. */
 duration_ns?: number | null,
-/** `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not seen. */
+/** `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not
+ * seen. */
 returned: string, };
 
 /** A trial as a person sees it. Latencies are in nanoseconds. */
@@ -1600,8 +1601,8 @@ working: Array<number | null>, };
 /** The kinds of warning, for machines. */
 export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_received" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "load_ended" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into" | "not_permitted";
 
-/** How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far
- * runs differ, so that nothing is decided by them. */
+/** How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds.
+ * They say nothing of how far runs differ, so that nothing is decided by them. */
 export type WithinOneRun = {
 /** Interval of the only run of A; `None` where A has several, or the figure is no quantile. */
 a: [number, number] | null,

@@ -6,11 +6,10 @@
 //! ```
 //!
 //! Each state becomes `DIR/STATE/` with its `report.html`: `full` (with three events), `cut-off`, `rate`, `record`
-//! (profile without load), `plain` (load without profile or broker data), `hostile` (names that
-//! try to be more than text), `faults` (stalls, a hole in the series, cycles beside the messages), `million`
-//! (a profile of a million samples), `comparison` (runs of two sides in turns), `limit` (trials of rates; `scale` of
-//! numbers of producers beside it), and `matrix`
-//! (three matrices of comparisons, `matrix-one` and `matrix-three` beside it). All by default.
+//! (profile without load), `plain` (load without profile or broker data), `hostile` (names that try to be more than
+//! text), `faults` (stalls, a hole in the series, cycles beside the messages), `million` (a profile of a million
+//! samples), `comparison` (runs of two sides in turns), `limit` (trials of rates; `scale` of numbers of producers
+//! beside it), and `matrix` (three matrices of comparisons, `matrix-one` and `matrix-three` beside it). All by default.
 
 mod beside;
 mod comparison;

@@ -15,8 +15,7 @@ use super::{Sides, is_warmup};
 pub const HEADER: &str = "#[Histogram log format version 1.3]\n\
     \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
 
-/// The column for people holds microseconds by this: Java's default ratio, which takes the values
-/// for nanoseconds.
+/// The column for people holds microseconds by this: Java's default ratio, which takes the values for nanoseconds.
 const MAX_RATIO: f64 = 1e6;
 /// An hour, as in the product's own histograms.
 const HIGHEST_US: u64 = 3_600_000_000;

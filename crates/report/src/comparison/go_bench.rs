@@ -1,5 +1,5 @@
-//! A comparison as Go's text of benchmarks: a line for each run of each side (and cell), below a line that names the side, so that
-//! `benchstat -col side FILE` compares them. <https://go.dev/design/14313-benchmark-format>
+//! A comparison as Go's text of benchmarks: a line for each run of each side (and cell), below a line that names the
+//! side, so that `benchstat -col side FILE` compares them. <https://go.dev/design/14313-benchmark-format>
 //!
 //! ```text
 //! Unit ack-response-p50-ns better=lower

@@ -21,8 +21,8 @@ pub enum ComparisonFormat {
 }
 
 impl ComparisonFormat {
-    /// The comparison of this name, or the matrix, in the form; `None` where it has not been made yet, so that an interrupted job leaves no older
-    /// result.
+    /// The comparison of this name, or the matrix, in the form; `None` where it has not been made yet, so that an
+    /// interrupted job leaves no older result.
     ///
     /// # Errors
     /// Where no memory is left to write to.

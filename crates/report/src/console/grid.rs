@@ -3,8 +3,9 @@
 use super::table::Table;
 use super::text::{Style, sanitise};
 
-/// Rows below their heads, `name<|bytes`: text stands at the left below a head with a `<` behind it, numbers at the right.
-/// Every cell is made harmless. The column that gives way is broken over several lines where the screen is too narrow.
+/// Rows below their heads, `name<|bytes`: text stands at the left below a head with a `<` behind it, numbers at the
+/// right. Every cell is made harmless. The column that gives way is broken over several lines where the screen is too
+/// narrow.
 #[must_use]
 pub fn grid(
     heads: &str,

@@ -179,7 +179,8 @@ impl<'a> Row<'a> {
         self.shown?.1.latency.as_ref()
     }
 
-    /// Why the trial that is shown did not hold; of one that did why the last one did not that did not, with its number.
+    /// Why the trial that is shown did not hold; of one that did why the last one did not that did not, with its
+    /// number.
     fn why(&self) -> String {
         let is_bad = |it: &&(usize, &LimitTrial)| it.1.outcome != LimitOutcome::Held;
         let shown = self.shown.filter(|it| is_bad(&it));

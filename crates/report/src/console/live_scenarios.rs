@@ -115,8 +115,8 @@ impl<'a> LiveScenarios<'a> {
         out
     }
 
-    /// One table of all scenarios, a row each: its first latency, how many of its operations failed, and the most that were in
-    /// flight in the last second; and `more` rows of further latencies.
+    /// One table of all scenarios, a row each: its first latency, how many of its operations failed, and the most that
+    /// were in flight in the last second; and `more` rows of further latencies.
     pub(super) fn rows(&self, more: usize) -> Vec<String> {
         let Some(first) = self.all().next() else {
             return Vec::new();

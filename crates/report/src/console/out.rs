@@ -60,7 +60,8 @@ pub fn results(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Results that take the place of all that the terminal of standard output shows; lines that it has no rows for are left out.
+/// Results that take the place of all that the terminal of standard output shows; lines that it has no rows for are
+/// left out.
 ///
 /// # Errors
 /// As [`results`].

@@ -380,8 +380,7 @@ fn cost_of_profiling(summary: &RunSummary, style: Style) -> Vec<String> {
     lines
 }
 
-/// Warnings under something else than a summary, one after the other, each line ending in a
-/// newline.
+/// Warnings under something else than a summary, one after the other, each line ending in a newline.
 #[must_use]
 pub fn warnings(all: &[Warning], style: Style) -> String {
     let lines = warning_lines(all, |_| true, style).into_iter();

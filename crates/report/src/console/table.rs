@@ -43,8 +43,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table without rows and with these heads, `name<|p50|p99`: text stands at the left below a head with a `<` behind
-    /// it, numbers at the right.
+    /// A table without rows and with these heads, `name<|p50|p99`: text stands at the left below a head with a `<`
+    /// behind it, numbers at the right.
     pub(super) fn of(heads: &str) -> Self {
         let column = |head: &str| match head.strip_suffix('<') {
             Some(head) => (head.to_owned(), Align::Left),
@@ -151,8 +151,8 @@ impl Table {
         }
     }
 
-    /// The lines; where the columns have no room beside each other, also with the first one made shorter, the rows stand beside each
-    /// other, and the notes below them.
+    /// The lines; where the columns have no room beside each other, also with the first one made shorter, the rows
+    /// stand beside each other, and the notes below them.
     pub(super) fn lines_or_turned(&self, columns: usize, least: usize) -> Vec<String> {
         let mut short = self.clone();
         short.shorten_first(columns, least, fit_end);

@@ -246,8 +246,8 @@ impl<'a> ConnectionName<'a> {
         self.given.strip_prefix("bellows ").unwrap_or(self.given)
     }
 
-    /// At most `room` wide: the broker's address goes first, since many have the same, and then the client's. Its port, the
-    /// name that it gave itself and the channel's number tell it from others. `None` where these have no room.
+    /// At most `room` wide: the broker's address goes first, since many have the same, and then the client's. Its port,
+    /// the name that it gave itself and the channel's number tell it from others. `None` where these have no room.
     fn fit(&self, room: usize) -> Option<String> {
         let Self {
             client,
@@ -283,8 +283,8 @@ fn without_addresses(name: &str) -> String {
 /// Columns below which a part of a client's name says nothing.
 const LEAST_GIVEN: usize = 8;
 
-/// Names at most `room` wide, each cut where it says the most; those that would look alike then, so that where they differ is
-/// seen.
+/// Names at most `room` wide, each cut where it says the most; those that would look alike then, so that where they
+/// differ is seen.
 #[must_use]
 pub fn fit_apart(names: &[String], room: usize) -> Vec<String> {
     let mut shown: Vec<String> = names.iter().map(|name| fit_middle(name, room)).collect();

@@ -36,8 +36,8 @@ impl Default for DifferenceOptions {
     }
 }
 
-/// Draws the differential flame graph as SVG text: shares of each profile's own samples. What the profile that gives the
-/// widths has nothing of, or too little to be drawn, stands by itself at the right.
+/// Draws the differential flame graph as SVG text: shares of each profile's own samples. What the profile that gives
+/// the widths has nothing of, or too little to be drawn, stands by itself at the right.
 ///
 /// # Errors
 /// Where neither profile has a sample.

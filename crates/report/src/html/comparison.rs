@@ -20,8 +20,8 @@ pub fn render_comparison(of: &ComparisonSource<'_>) -> Result<String, Problem> {
     document(&ComparisonView::read(of))
 }
 
-/// Writes `report.html` into a folder of runs in pairs, at once or not at all, and returns its path; of a matrix also into the folder of each
-/// cell of which something is decided.
+/// Writes `report.html` into a folder of runs in pairs, at once or not at all, and returns its path; of a matrix also
+/// into the folder of each cell of which something is decided.
 ///
 /// # Errors
 /// Where the folder holds none, nothing was decided yet, or it cannot be written to.

@@ -1,5 +1,4 @@
-//! Profiles with names of any characters and stacks of any shape, in every form that they are
-//! shown in.
+//! Profiles with names of any characters and stacks of any shape, in every form that they are shown in.
 
 use std::collections::BTreeMap;
 

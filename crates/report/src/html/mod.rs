@@ -24,9 +24,8 @@ pub use matrix::render_matrix;
 use crate::redact::Redaction;
 use crate::view::RunPage;
 
-/// The report of a run as one HTML document. Works for runs that were cut off, and for those
-/// without load, without profile or without anything known of the broker: what is missing is left
-/// out, and said where it matters.
+/// The report of a run as one HTML document. Works for runs that were cut off, and for those without load, without
+/// profile or without anything known of the broker: what is missing is left out, and said where it matters.
 ///
 /// # Errors
 /// Where the run's histograms cannot be read.
@@ -44,8 +43,8 @@ pub struct RedactedPage {
     pub ordinary: Vec<String>,
 }
 
-/// The page of a run, of runs in pairs or of trials, without the names of queues, exchanges, routing keys, virtual hosts, hosts, users,
-/// nodes and paths. Names that the `built_in` experiments brought along stay.
+/// The page of a run, of runs in pairs or of trials, without the names of queues, exchanges, routing keys, virtual
+/// hosts, hosts, users, nodes and paths. Names that the `built_in` experiments brought along stay.
 ///
 /// # Errors
 /// Where the folder holds nothing of that kind, or a name would remain.

@@ -41,7 +41,8 @@ impl NameKind {
 const BUILT_IN: &str = "lo / guest bellows localhost amq.direct amq.fanout amq.headers amq.match amq.topic amq.rabbitmq.trace \
     amq.rabbitmq.log amq.rabbitmq.event #";
 
-/// Names that are words of every report, one a line or several: they are blotted where they stand as names, and not in sentences.
+/// Names that are words of every report, one a line or several: they are blotted where they stand as names, and not in
+/// sentences.
 const ORDINARY: &str = include_str!("ordinary.txt");
 
 /// From this length on a name is blotted within longer words, too.

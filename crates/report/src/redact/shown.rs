@@ -1,5 +1,5 @@
-//! Data as it is shown to others: a serializer that hands every text to somebody who takes the names out of it, and leaves the
-//! names of fields and variants, and code, as they are.
+//! Data as it is shown to others: a serializer that hands every text to somebody who takes the names out of it, and
+//! leaves the names of fields and variants, and code, as they are.
 
 use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,

@@ -335,7 +335,8 @@ pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
     (mean(of.means.0), mean(of.means.1))
 }
 
-/// A figure's change and its interval, each empty where there is none: of nothing, and of a side without runs, there is no change.
+/// A figure's change and its interval, each empty where there is none: of nothing, and of a side without runs, there is
+/// no change.
 pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
     let (low, high) = of.interval;
     match of.is_tested() {
@@ -349,7 +350,8 @@ pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
     }
 }
 
-/// Whether a figure has an interval that says anything: one from nothing to a thousand times as much is that of too few runs.
+/// Whether a figure has an interval that says anything: one from nothing to a thousand times as much is that of too few
+/// runs.
 pub(crate) fn interval_says(of: &ComparedFigure) -> bool {
     let (low, high) = of.interval;
     of.is_tested() && (low >= TOLD[0] || high <= TOLD[1])

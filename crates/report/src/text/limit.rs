@@ -267,7 +267,8 @@ fn also_missed(of: &LimitTrials, above: f64) -> String {
     missed(of, above).map_or_else(String::new, |at| format!("; {} msg/s do not", rate(at)))
 }
 
-/// The lowest rate above another one that surely does not hold: all of its trials say so, and none of a higher rate denies it.
+/// The lowest rate above another one that surely does not hold: all of its trials say so, and none of a higher rate
+/// denies it.
 fn missed(of: &LimitTrials, above: f64) -> Option<f64> {
     let is_missed = |at: &f64| {
         let mut trials = of.trials.iter().filter(|it| it.rate >= *at);

@@ -26,8 +26,8 @@ pub fn stall(stall: &Stall, items: &str) -> String {
     loaded::for_items(sentence, items)
 }
 
-/// The longest stall, and how many shorter ones there are, by who stood still: `…; 4 shorter stalls: 2 of the broker, 1 of bellows, 1 of the
-/// machine`.
+/// The longest stall, and how many shorter ones there are, by who stood still: `…; 4 shorter stalls: 2 of the broker, 1
+/// of bellows, 1 of the machine`.
 pub(super) fn longest_stall(stalls: &[&Stall], items: &str) -> String {
     let longest = stalls.iter().max_by(|a, b| a.for_s.total_cmp(&b.for_s));
     let Some(longest) = longest else {

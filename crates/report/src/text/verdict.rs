@@ -351,8 +351,8 @@ impl<'a> Said<'a> {
         )
     }
 
-    /// How long the event loop waited for a core; of a low rate, beside how long something was late. Who waited while it
-    /// stood still, where that was for longer.
+    /// How long the event loop waited for a core; of a low rate, beside how long something was late. Who waited while
+    /// it stood still, where that was for longer.
     fn waited_for_core(&self) -> String {
         let e = self.e;
         let waited = e.run_queue_wait();

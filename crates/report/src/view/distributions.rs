@@ -17,8 +17,7 @@ const MOST_COLUMNS: f64 = 600.0;
 /// Shorter intervals, in seconds, stand in the column before: counts are drawn per second, and times are
 /// kept to a tenth of a millisecond.
 const SHORTEST_COLUMN: f64 = 0.001;
-/// Points of a curve are dropped where both axes move less than this: nines, and the logarithm of
-/// the latency.
+/// Points of a curve are dropped where both axes move less than this: nines, and the logarithm of the latency.
 const LEAST_NINES: f64 = 0.02;
 const LEAST_RATIO: f64 = 0.01;
 

@@ -531,8 +531,8 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
 /// Queues that a record holds at most.
 const MOST_KEPT: usize = 1_000;
 
-/// `a stream`, `10 quorum queues`, or the broker where its queues are not known. Where the load names its queues, these are
-/// meant: an attached broker has others, and so has one that a topology was put into.
+/// `a stream`, `10 quorum queues`, or the broker where its queues are not known. Where the load names its queues, these
+/// are meant: an attached broker has others, and so has one that a topology was put into.
 fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
     let topology = &record.topology;
     let own = destinations::queues(&record.experiment);

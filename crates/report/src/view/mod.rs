@@ -1,6 +1,5 @@
-//! The view model of a run: all that a person sees of it, as data. The report's page is made from it,
-//! a server can hand out the same, and the page's TypeScript types are made from these
-//! (`ui/src/core/view.ts`).
+//! The view model of a run: all that a person sees of it, as data. The report's page is made from it, a server can hand
+//! out the same, and the page's TypeScript types are made from these (`ui/src/core/view.ts`).
 
 mod comparison;
 mod destinations;
@@ -215,8 +214,8 @@ pub enum ViewState {
 pub struct RunPage {
     /// The view without the columns.
     pub run: RunView,
-    /// The cells of all grids as [`LatencyGrid`] describes them, those of slices behind the others, then the columns of each profile as
-    /// [`ProfileHead`] does.
+    /// The cells of all grids as [`LatencyGrid`] describes them, those of slices behind the others, then the columns of
+    /// each profile as [`ProfileHead`] does.
     pub columns: Vec<u8>,
 }
 

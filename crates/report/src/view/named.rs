@@ -186,8 +186,8 @@ fn is_shown(name: &SeriesName) -> bool {
     !ALWAYS_READ.contains(&name.source.as_str()) && !is_beside
 }
 
-/// The node of a cluster whose panel a series belongs to, where further labels tell it from others of that node: lines of
-/// several nodes in one panel would be too many.
+/// The node of a cluster whose panel a series belongs to, where further labels tell it from others of that node: lines
+/// of several nodes in one panel would be too many.
 fn own_node(name: &SeriesName) -> Option<String> {
     let node = name.labels.get("node").filter(|_| name.labels.len() > 1);
     node.cloned().filter(|_| name.source == ERLANG_MEMORY)

@@ -1,5 +1,4 @@
-//! The Erlang processes of a profile as the page shows them: the largest by themselves, the many small ones
-//! together.
+//! The Erlang processes of a profile as the page shows them: the largest by themselves, the many small ones together.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,8 +20,7 @@ pub struct ProcessView {
     pub id: String,
     /// Role: `queue`, `channel`; empty where not known.
     pub role: String,
-    /// The connection that it works for; empty where it works for none, null where it stands for processes of
-    /// several.
+    /// The connection that it works for; empty where it works for none, null where it stands for processes of several.
     pub connection: Option<String>,
     /// The virtual host that it works for; empty where it works for none, null where it stands for processes of
     /// several.

@@ -113,13 +113,13 @@ pub struct ClassView {
     pub meaning: &'static str,
 }
 
-/// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node, in depth-first order, the
-/// distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), the tree of lines where they
-/// are known ([`LinesHead`]): per node its function's node, the distance to its parent, and its line. Then per sample the ticks since the
-/// one before, its leaf (a node of lines where there are any), its weight where not all weigh 1, its process where any is known (0 for none, else
-/// the index and 1), and its thread where samples carry a time. The first frame of every stack is its group of threads.
-/// Frames at the leaves say why times off CPU ended. Where there are more than `most` samples, those of one stack and
-/// thread that lie close together become one.
+/// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node, in depth-first order,
+/// the distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), the tree of lines
+/// where they are known ([`LinesHead`]): per node its function's node, the distance to its parent, and its line. Then
+/// per sample the ticks since the one before, its leaf (a node of lines where there are any), its weight where not all
+/// weigh 1, its process where any is known (0 for none, else the index and 1), and its thread where samples carry a
+/// time. The first frame of every stack is its group of threads. Frames at the leaves say why times off CPU ended.
+/// Where there are more than `most` samples, those of one stack and thread that lie close together become one.
 pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     let by_line = &*by_line.with_reasons();
     let profile = &by_line.clone().without_lines();

@@ -84,8 +84,7 @@ pub struct Percentiles {
     pub mean: Option<Vec<Option<u64>>>,
 }
 
-/// Keeps four significant digits after the point at most: the page never prints more, and every
-/// digit costs space.
+/// Keeps four significant digits after the point at most: the page never prints more, and every digit costs space.
 pub(super) fn short(value: f64) -> f64 {
     if value.is_finite() {
         (value * 1e4).round() / 1e4

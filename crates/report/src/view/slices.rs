@@ -10,15 +10,14 @@ use super::distributions::put_cells;
 use super::series::{Percentiles, of_interval, short};
 use crate::numbers::per_second;
 
-/// Slices that the page holds. A run of more than ten minutes has them merged: of twice the length, as often
-/// as needed.
+/// Slices that the page holds. A run of more than ten minutes has them merged: of twice the length, as often as needed.
 const MOST: usize = 6_000;
 /// The length of a slice as it is recorded, seconds.
 const LENGTH: f64 = 0.1;
 /// Merged to this length they say nothing that the series does not: a run of over 100 minutes has none.
 const LONGEST: f64 = 1.0;
-/// Shorter ones hold too few messages for a rate. At the end of a phase they stand in the one before; of a phase that is
-/// as short only the latencies do.
+/// Shorter ones hold too few messages for a rate. At the end of a phase they stand in the one before; of a phase that
+/// is as short only the latencies do.
 const SHORTEST: f64 = 0.05;
 
 /// The series in slices: one entry per slice in each column.

@@ -1,4 +1,5 @@
-//! Logs that Java's HistogramLogWriter wrote, and those in the encodings before V2, have the percentiles here that Java finds in them.
+//! Logs that Java's HistogramLogWriter wrote, and those in the encodings before V2, have the percentiles here that Java
+//! finds in them.
 
 use std::path::Path;
 use std::process::Command;

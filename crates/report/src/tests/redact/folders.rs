@@ -1,5 +1,6 @@
-//! Pages of folders of runs: of comparisons, matrices and their cells, limits and numbers of clients; and of a run beside which
-//! pages were requested. Names of queues, virtual hosts, users, hosts and files are in none of them, however they are written.
+//! Pages of folders of runs: of comparisons, matrices and their cells, limits and numbers of clients; and of a run
+//! beside which pages were requested. Names of queues, virtual hosts, users, hosts and files are in none of them,
+//! however they are written.
 
 use std::fmt::Write as _;
 use std::fs;
