@@ -29,8 +29,7 @@ pub struct Comparison {
     pub is_aa: bool,
     /// Chance to call anything changed that is not, over all decided figures together.
     pub level: f64,
-    /// Numbers of pairs at which the experiment could have ended, fixed beforehand; `level` is that of each such look.
-    /// Empty where none was fixed.
+    /// Pre-planned numbers of pairs at which the experiment could have ended, if any; `level` is that of each look.
     pub looks: Vec<u32>,
     /// The matrix whose figures are decided together with these; `None` where they stand alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,16 +74,13 @@ pub struct ComparedFunctions {
     pub functions: Vec<FunctionChange>,
     /// Sum of the changes of all other functions' own costs; with those of `functions` it makes the broker's change.
     pub others: f64,
-    /// The functions that explain the broker's change, at most three, most of it first. No part of a change stands in
-    /// two of them.
+    /// At most three functions that explain the broker's change, most of it first; no part of it stands in two.
     pub explained: Vec<ExplainedChange>,
-    /// Files of which both sides ran other builds, with functions that have no name of their own: those are one row for
-    /// each file.
+    /// Files of which both sides ran other builds; their functions without names are one row for each file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "typescript", ts(as = "Option<Vec<String>>", optional))]
     pub other_builds: Vec<String>,
-    /// Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest
-    /// first.
+    /// Functions with another name on A, each one row and one frame under its name on B; the dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "typescript",
@@ -111,8 +107,7 @@ pub struct ExplainedChange {
     pub function: String,
     /// The library, program, or `[jit]` and `[kernel]`, that it is of.
     pub module: String,
-    /// Change of its cost with all that it calls, less where negative, without the part that functions before it
-    /// explain.
+    /// Change of its cost with its calls, negative for less, without the part that earlier functions explain.
     pub change: f64,
     /// Whether `change` is of its own cost alone, as its stacks are mostly cut and its calls are not known.
     pub own: bool,
@@ -225,8 +220,7 @@ pub struct ComparedFigure {
     pub corrected_p: Option<f64>,
     /// Changes within this share do not matter.
     pub margin: f64,
-    /// Smallest relative change that so many runs show in four of five experiments; 1e9 at most, also where they are
-    /// too few.
+    /// Smallest relative change that so many runs show in four of five experiments; at most 1e9, as for too few runs.
     pub visible: f64,
     /// Decision at `level`.
     pub decision: Decision,

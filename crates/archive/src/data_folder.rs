@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// bellows' data folder: `$XDG_DATA_HOME/bellows`, else `~/.local/share/bellows`; `None` where the
-/// environment names no home.
+/// `$XDG_DATA_HOME/bellows`, else `~/.local/share/bellows`; `None` where the environment names no home.
 #[must_use]
 pub fn data_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from);
@@ -13,8 +12,7 @@ pub fn data_folder() -> Option<PathBuf> {
     Some(data.join("bellows"))
 }
 
-/// Default folder of runs: `BELLOWS_RUNS`, else `runs` in the [`data_folder`]; in the current directory where the
-/// environment names no home.
+/// Default folder of runs: `BELLOWS_RUNS`, else `runs` in the [`data_folder`], else `./runs`.
 #[must_use]
 pub fn default_runs_dir() -> PathBuf {
     if let Some(dir) = std::env::var_os("BELLOWS_RUNS").filter(|dir| !dir.is_empty()) {

@@ -103,8 +103,7 @@ pub(crate) fn where_present<T>(read: io::Result<T>, path: &Path) -> Result<Optio
     }
 }
 
-/// Passes the lines of an optional file of a run folder to `take` until it returns false; nothing is read behind a line
-/// without an end.
+/// Passes the lines of an optional file of a run folder to `take` until it returns false, or one has no end.
 pub(crate) fn each_line(
     path: &Path,
     longest: u64,

@@ -44,8 +44,7 @@ pub struct Facts {
     pub loop_lag_median_ns: u64,
     /// The worst loop lag, nanoseconds.
     pub loop_lag_max_ns: u64,
-    /// Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
-    /// percentile of the latencies.
+    /// Share of the seconds whose loop lag was 1 ms or more, and over half of the latencies' 99th percentile.
     pub lag_explains: f64,
     /// Cores that bellows may use.
     pub cores: u32,
@@ -65,14 +64,12 @@ pub struct Facts {
     pub same_machine: bool,
     /// Time that connecting to the broker took: about one round trip, nanoseconds.
     pub round_trip_ns: Option<u64>,
-    /// The broker's shortest time to answer before the load began, nanoseconds: the whole way there and back, through
-    /// any proxy.
+    /// The broker's shortest answer time before the load, nanoseconds: the whole way and back, through any proxy.
     pub idle_answer_ns: Option<u64>,
     /// The process on this machine that passes connections on to the broker: a tunnel, a proxy.
     #[serde(rename = "relay")]
     pub proxy: Option<String>,
-    /// Time that bytes to the broker stayed in that process, nanoseconds: those it held at the end of the measured
-    /// phase, at its rate.
+    /// Delay of bytes to the broker in that process, nanoseconds: those held at the measured phase's end, at its rate.
     #[serde(rename = "relay_held_ns")]
     pub proxy_held_ns: Option<u64>,
     /// TCP's figures of that process's own connections to the broker.
@@ -373,8 +370,8 @@ impl Facts {
 }
 
 impl LoopUse {
-    /// The share of its time that it was at work. Falling asleep and waking up cost CPU while it counts as
-    /// idle; while it spins, CPU says nothing.
+    /// Share of its time at work. Falling asleep and waking up cost CPU but count as idle; while it spins, CPU says
+    /// nothing.
     #[must_use]
     pub const fn at_work(&self, spun: bool) -> f64 {
         let cpu = if spun { 0.0 } else { self.cpu };
@@ -477,7 +474,6 @@ pub struct Capacity {
     pub rate: f64,
     /// The load that it was measured with, in words.
     pub shape: String,
-    /// The generator could do more: the machine was busy meanwhile, or the embedded broker, which
-    /// shared it, was the limit.
+    /// A lower bound: the machine was busy meanwhile, or the embedded broker, which shared it, was the limit.
     pub at_least: bool,
 }

@@ -77,8 +77,7 @@ fn decode_plain(bytes: &[u8]) -> Result<Histogram<u64>, String> {
     }
 }
 
-/// A V2 record as one of integers: HdrHistogramJS writes the integer 1 as ratio, and an index offset that its counts do
-/// not have.
+/// A V2 record as one of integers: HdrHistogramJS writes an integer 1 as ratio, and an offset of indices without one.
 fn for_integers(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if long(&bytes, RATIO.start) == Some(1)

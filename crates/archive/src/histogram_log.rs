@@ -27,8 +27,7 @@ use stacks::{bounded, bounded::Line};
 
 /// Tag prefix of histograms of the warm-up: operations due in it, whenever they were answered.
 const WARMUP: &str = "warmup_";
-/// HistogramLogProcessor's default `-outputValueUnitRatio` expects nanoseconds in the histogram
-/// and milliseconds in the column for people.
+/// HistogramLogProcessor's default `-outputValueUnitRatio`: nanoseconds in the histogram, milliseconds for people.
 const NS_PER_MS: f64 = 1e6;
 /// Longer lines are no histograms: the product's shape takes at most 300 kB.
 const LONGEST_LINE: u64 = 4 << 20;

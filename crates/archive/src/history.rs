@@ -21,8 +21,7 @@ pub struct History {
     pub least_runs: usize,
     /// Fewer runs can show no change that went back.
     pub least_runs_for_return: usize,
-    /// Fewest and most runs of a change that went back, for these many runs to show it; `None` where they can show
-    /// none.
+    /// Fewest and most runs of a change that went back, for it to show in these runs; `None` where none can.
     pub runs_until_return: Option<(usize, usize)>,
     /// Whether the runs that count are those of a debug build of bellows, which makes each of them invalid by itself.
     pub debug_build: bool,
@@ -63,8 +62,7 @@ pub struct HistoryFigure {
     pub unit: QuantityUnit,
     /// Whether more of it is better.
     pub more_is_better: bool,
-    /// Whether it says of each run that it is one of some kind (1) or is not (0): that it is invalid, or lacks a
-    /// figure.
+    /// Whether its values are 1 for runs of some kind and 0 for others: invalid ones, or those that lack a figure.
     pub of_runs: bool,
     /// Why the last run that lacks a figure does; empty for figures of another kind.
     pub why: String,
@@ -76,8 +74,7 @@ pub struct HistoryFigure {
     pub changes: Vec<HistoryChange>,
     /// Outliers of a figure without a change, by their numbers from 0 on.
     pub apart: Vec<usize>,
-    /// Fewest runs of a history in which such outliers show as a change that went back, if they are neighbours and as
-    /// many as a level has.
+    /// If the outliers are neighbours and as many as a level has: fewest runs in which they show as such a change.
     pub runs_for_apart: Option<usize>,
 }
 

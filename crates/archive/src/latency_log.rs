@@ -34,8 +34,7 @@ use stacks::{bounded, read_problem, unpacked};
 const LONGEST_LINE: u64 = 4 << 20;
 /// Bytes of a log, unpacked; a packed one could go on for ever.
 const LARGEST: u64 = 64 << 30;
-/// Histograms are packed themselves, so that gzip makes little of them. Smaller logs are read, however small they were
-/// packed.
+/// Histograms are packed themselves, so that gzip gains little. Smaller logs are read, however small they were packed.
 const MOST_PACKED: u64 = 25;
 const UNPACKED_ANYWAY: u64 = 4 << 20;
 /// Counters of all intervals of a tag together, eight bytes each.
@@ -130,11 +129,9 @@ pub struct LatencyLog {
     pub unit: LogUnit,
     /// Why it is that.
     pub unit_source: UnitSource,
-    /// The measured time in seconds: as comments tell it, else from the start of the first interval to the end of the
-    /// last.
+    /// The measured time in seconds: by comments, else from the first interval's start to the last one's end.
     pub seconds: f64,
-    /// Whether its intervals overlap, as those of several recordings in one file do: how long it took is not known
-    /// then.
+    /// Whether its intervals overlap, as those of several recordings in a file do: its length is not known then.
     pub overlaps: bool,
     /// Values by tag, in the order of the file; a tag whose intervals are all empty has none.
     pub tags: Vec<LogTag>,
@@ -181,8 +178,8 @@ impl LogTag {
 }
 
 impl LatencyLog {
-    /// Reads a log, also one in gzip. `unit` is that of logs which do not name theirs. A last line that is cut off is
-    /// passed over and noted.
+    /// Reads a log, also one in gzip. `unit` is for logs that do not name theirs. A cut-off last line is skipped and
+    /// noted.
     ///
     /// # Errors
     /// Where it cannot be read, is no such log, or holds nothing but warm-up.
@@ -513,8 +510,7 @@ impl LogReading {
         }
     }
 
-    /// Whether intervals overlap in the time from the first to the last; notes that, and where they leave most of it
-    /// out.
+    /// Whether intervals overlap between the first and the last; notes that, and where they leave most of it out.
     fn covers(&mut self, seconds: f64) -> bool {
         let covered = self.tags.iter().map(|it| it.covered);
         let covered = covered.fold(0.0, f64::max);

@@ -21,8 +21,7 @@ pub struct LatencySlices {
     steps: usize,
 }
 
-/// How many times as long as the first interval those behind it have to be to say how long all are: ends are often a
-/// few milliseconds off.
+/// Later intervals this much longer than the first give the length of all: ends are often a few milliseconds off.
 const MUCH_LONGER: f64 = 1.5;
 
 impl LatencySlices {
@@ -98,8 +97,7 @@ impl LatencySlices {
     }
 }
 
-/// The values of a histogram with their counts, the smallest first. A value is the largest that its counter stands for,
-/// as in percentiles.
+/// Values of a histogram with their counts, ascending; each is the largest of its counter, as in percentiles.
 pub(crate) fn counts(histogram: &Histogram<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
     let steps = histogram.iter_recorded();
     steps.map(|step| (step.value_iterated_to(), step.count_at_value()))

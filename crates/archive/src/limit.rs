@@ -152,8 +152,7 @@ impl LimitTrial {
 }
 
 impl LimitTrials {
-    /// The only objective against the lowest tried rate, where it cannot be told. Lower rates have fewer messages and
-    /// tell less, so that none is tried.
+    /// The only, untold objective against the lowest tried rate. Lower rates tell less, so that none is tried.
     #[must_use]
     pub fn untold(&self) -> Option<&RequirementOutcome> {
         let rates = self.trials.iter().map(|it| it.rate);
@@ -163,8 +162,7 @@ impl LimitTrials {
         at.find_map(LimitTrial::untold).filter(|_| !has_held)
     }
 
-    /// Whether the question is answered: both ends were found and confirmed; with numbers of clients, throughputs
-    /// follow a law of the broker.
+    /// Whether the question is answered: confirmed ends, or throughputs that follow a law of the broker.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         match &self.scale {

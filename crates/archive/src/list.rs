@@ -69,8 +69,7 @@ impl RunEntry {
         }
     }
 
-    /// Outcome of the requirements: `missed` where one was, `unknown` where one cannot be told, else `met`; `None`
-    /// without requirements.
+    /// Outcome of the requirements, if any: `missed` where one was, `unknown` where one cannot be told, else `met`.
     #[must_use]
     pub fn requirements(&self) -> Option<&'static str> {
         let all = &self.record.as_ref().ok()?.summary.as_ref()?.requirements;
@@ -105,8 +104,7 @@ impl RunEntry {
         }
     }
 
-    /// The latency that stands for the run: that of the acknowledgements, else of the deliveries, else of a
-    /// scenario's operations.
+    /// The run's main latency: that of acknowledgements, else of deliveries, else of a scenario's operations.
     #[must_use]
     pub fn latency(&self) -> Option<(Metric, &LatencySummary)> {
         let summary = self.record.as_ref().ok()?.summary.as_ref()?;

@@ -4,8 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Says to other processes that a run has not ended, as long as any copy of it lasts. A process that is
-/// killed gives it back.
+/// Tells other processes that a run has not ended, while any copy lives. A killed process gives it back.
 #[derive(Clone, Debug, Default)]
 pub struct RunLock {
     _folder: Option<Arc<File>>,
@@ -23,8 +22,7 @@ impl RunLock {
     }
 }
 
-/// Keeps the folder of several runs for the one command that adds runs to it, as long as it lasts; a process that is
-/// killed gives it back.
+/// Reserves a folder of several runs for the one command that adds runs to it; a killed process gives it back.
 #[derive(Debug)]
 pub struct FolderLock {
     _folder: Option<File>,

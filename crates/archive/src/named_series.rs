@@ -201,8 +201,7 @@ pub struct NamedPoint {
     pub value: f64,
 }
 
-/// Reads the named series of a run folder, in the order in which they were defined; none where it has none. Lines
-/// that make no sense are passed over.
+/// Reads the named series of a run folder, in the order of definition; none where it has none. Bad lines are skipped.
 ///
 /// # Errors
 /// Where the file exists and cannot be read.

@@ -91,8 +91,7 @@ impl PeriodRange {
 
 const DAY: u64 = 86_400_000_000_000;
 
-/// The moment that a text means, and its day. A time without a day is on `day`, or on the day before where that is yet
-/// to come.
+/// The moment that a text means, and its day. A time alone is on `day`, or the day before if that is yet to come.
 fn instant(text: &str, day: Date, now: u64) -> Result<(u64, Date), Refused> {
     let refused = || Refused::new(format!("{text:?} is no time"), EXAMPLE);
     if text == "now" {

@@ -285,8 +285,7 @@ impl Quantity {
         HARM.contains(&name)
     }
 
-    /// The headline figures of a run, in the order in which they are shown: rates, the middle and the tail of each
-    /// latency, cost, loss.
+    /// Headline figures of a run, in their order: rates, the middle and the tail of each latency, cost, loss.
     #[must_use]
     pub fn headline(summary: &RunSummary) -> Vec<Self> {
         let named = |name: &str| {

@@ -67,8 +67,7 @@ pub struct RunRecord {
     pub hardware: Hardware,
     /// Seed of everything random in the run.
     pub seed: u64,
-    /// The instant that `t = 0` of the series, the events and the profiles stands for: the beginning of the load with
-    /// its warm-up, or of a recording.
+    /// Origin of series, events and profiles (`t = 0`): the beginning of the load with its warm-up, or of a recording.
     pub origin: Time,
     /// The origin by the wall clock, nanoseconds since 1970-01-01 UTC.
     pub origin_unix_ns: u64,
@@ -190,8 +189,7 @@ pub struct Topology {
     pub bindings: Vec<BindingRecord>,
     /// Objects left out because there were too many.
     pub omitted: u64,
-    /// Messages and consumers are those of the broker's statistics, which lag behind by some seconds; its queues were
-    /// not asked themselves.
+    /// Messages and consumers are from the broker's statistics, which lag by some seconds, not from the queues.
     pub lagging: bool,
     /// The run's own consumers had left when the broker was asked, so that a queue has at most those of others.
     pub consumers_left: bool,

@@ -61,8 +61,7 @@ pub struct SliceLatency {
     pub max: u64,
     /// The cell of the first of [`SliceLatency::counts`].
     pub low: u32,
-    /// How many latencies fell into each cell, whatever phase they were due in; cell `c` begins at
-    /// `10^(c / PER_DECADE)` nanoseconds.
+    /// Latencies in each cell, of any phase; cell `c` begins at `10^(c / PER_DECADE)` nanoseconds.
     pub counts: Vec<u64>,
 }
 
@@ -184,8 +183,7 @@ fn latencies<'de, D: Deserializer<'de>>(
     Ok(known.collect())
 }
 
-/// Reads the slices of a run one by one, so that a run of hours needs no more memory than one of seconds.
-/// Lines that make no sense are passed over.
+/// Reads the slices of a run one by one, in the same memory for hours as for seconds. Bad lines are skipped.
 #[derive(Debug)]
 pub struct SliceLog {
     lines: Option<BufReader<File>>,

@@ -34,8 +34,7 @@ pub struct RunSummary {
     /// Messages that found the in-flight budget used up.
     #[serde(default)]
     pub blocked: Throughput,
-    /// Over which times the rates of these are, where the load ended by itself and not by time; absent where they are
-    /// over the measured phase.
+    /// Times that these rates are over, if the load ended by itself; absent where they are over the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted: Option<Lasted>,
     /// Messages that schedules requested; `None` where a producer is unthrottled or waits for answers.
@@ -238,8 +237,7 @@ pub struct ScenarioSummary {
     pub requested: Option<RequestedSummary>,
     /// Why operations failed.
     pub failures: Vec<FailureCount>,
-    /// CPU time of the measured phase per operation that ended in it, in milliseconds; absent where
-    /// other load ran beside it.
+    /// CPU time of the measured phase per operation that ended in it, milliseconds; absent beside other load.
     #[serde(rename = "cpu_ms_per_cycle")]
     pub cpu_ms_each: PerMessage,
     /// The latency of a whole operation among `steps`.
@@ -333,8 +331,7 @@ pub struct Throughput {
     pub rate: f64,
 }
 
-/// Seconds from the beginning of the measured phase to the last message that was sent, acknowledged and received; 0
-/// where none was.
+/// Seconds from the measured phase's beginning to the last message sent, acknowledged and received; 0 without any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Lasted {
@@ -350,8 +347,7 @@ pub struct Lasted {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct RequestedSummary {
-    /// Messages that became due in warm-up and measured phase: the integral of the rate. Random
-    /// arrivals differ from it by chance.
+    /// Messages due in warm-up and measured phase: the integral of the rate. Random arrivals deviate from it.
     pub total: f64,
     /// The mean of the measured phase, in messages per second.
     pub rate: f64,

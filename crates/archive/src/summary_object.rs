@@ -1,5 +1,4 @@
-//! How a run's summary is written and read: without the parts of messages where the run had no load of them, since a 0
-//! there reads as a measured value.
+//! A run's summary in JSON, without the parts of messages in runs without such load: a 0 reads as measured.
 
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -36,8 +36,7 @@ pub struct TracedCall {
     /// How long it took, waits included; absent where its return was not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
-    /// `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not
-    /// seen.
+    /// `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty if no return was seen.
     pub returned: String,
 }
 
@@ -96,8 +95,7 @@ pub struct SlowestCalls {
     pub calls: BTreeMap<String, Vec<TracedCall>>,
 }
 
-/// Reads the slowest calls of each trace of a run folder, so many of each; none where it has no traces. Lines that make
-/// no sense are passed over.
+/// Reads the `most` slowest calls of each trace of a run folder; none where it has no traces. Bad lines are skipped.
 ///
 /// # Errors
 /// Where the file exists and cannot be read.

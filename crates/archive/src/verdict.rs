@@ -1,5 +1,5 @@
-//! Who limited a run, and why. `session` concludes, from [`Facts`]; `report` makes the sentences, which are kept
-//! so that every reader has the same.
+//! Verdict of a run. `session` concludes it from [`Facts`]; `report` makes the sentences, which are kept for all
+//! readers.
 
 use serde::{Deserialize, Serialize};
 

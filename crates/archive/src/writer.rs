@@ -127,8 +127,7 @@ impl RunWriter {
         }
     }
 
-    /// Appends values of named series at `t` seconds after the origin, of rates over the `dt` seconds from then on, to
-    /// `metrics.jsonl`.
+    /// Appends values at `t` seconds after the origin, of rates over the next `dt` seconds, to `metrics.jsonl`.
     pub fn append_values(
         &mut self,
         t: f64,
@@ -182,8 +181,8 @@ impl RunWriter {
         }
     }
 
-    /// Removes the folder again: the run never began. A folder that cannot be removed stays,
-    /// with a record that says `running`.
+    /// Removes the folder of a run that never began. One that cannot be removed stays, with a record that says
+    /// `running`.
     pub fn discard(self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
@@ -224,8 +223,7 @@ fn folder_time(unix_ns: u64) -> String {
         .to_string()
 }
 
-/// A name as those of folders and runs have it: letters, digits, `.` and `_` of ASCII are kept, everything else becomes
-/// a single `-`.
+/// A name for folders and runs: ASCII letters, digits, `.` and `_` are kept, all else becomes a single `-`.
 #[must_use]
 pub fn sanitised(name: &str) -> String {
     let mut out = String::new();

@@ -87,8 +87,7 @@ pub struct Sums {
     pub length: Nanos,
 }
 
-/// Latencies of one metric, in the unit of the lines: minimum, median, 75, 95, 99, 99.9, 99.99,
-/// maximum. All are 0 without messages.
+/// A metric's minimum, median, 75, 95, 99, 99.9, 99.99, maximum in the unit of the lines; all 0 without messages.
 type Latencies = [u64; 8];
 
 impl Lines {

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Adds a character as a page shows it: control characters as symbols, those that hide or reorder text as their
-/// numbers.
+/// Adds a character as a page shows it: control characters as symbols, hiding or reordering ones as numbers.
 pub(crate) fn push(out: &mut String, c: char) {
     match c {
         '\0'..='\u{1f}' => out.extend(char::from_u32(0x2400 + u32::from(c))),

@@ -48,8 +48,7 @@ export type Capacity = {
 rate: number,
 /** The load that it was measured with, in words. */
 shape: string,
-/** The generator could do more: the machine was busy meanwhile, or the embedded broker, which
- * shared it, was the limit. */
+/** A lower bound: the machine was busy meanwhile, or the embedded broker, which shared it, was the limit. */
 at_least: boolean, };
 
 /** Cause of the verdict; the figures are in [`Facts`]. */
@@ -148,14 +147,11 @@ broker: CostChange,
 functions: Array<FunctionChange>,
 /** Sum of the changes of all other functions' own costs; with those of `functions` it makes the broker's change. */
 others: number,
-/** The functions that explain the broker's change, at most three, most of it first. No part of a change stands in
- * two of them. */
+/** At most three functions that explain the broker's change, most of it first; no part of it stands in two. */
 explained: Array<ExplainedChange>,
-/** Files of which both sides ran other builds, with functions that have no name of their own: those are one row for
- * each file. */
+/** Files of which both sides ran other builds; their functions without names are one row for each file. */
 other_builds?: Array<string>,
-/** Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest
- * first. */
+/** Functions with another name on A, each one row and one frame under its name on B; the dearest first. */
 renamed?: Array<RenamedFunction>, };
 
 /** Name of a frame. */
@@ -332,8 +328,7 @@ spun: boolean,
 loop_lag_median_ns: number,
 /** The worst loop lag, nanoseconds. */
 loop_lag_max_ns: number,
-/** Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
- * percentile of the latencies. */
+/** Share of the seconds whose loop lag was 1 ms or more, and over half of the latencies' 99th percentile. */
 lag_explains: number,
 /** Cores that bellows may use. */
 cores: number,
@@ -353,13 +348,11 @@ broker: BrokerUse | null,
 same_machine: boolean,
 /** Time that connecting to the broker took: about one round trip, nanoseconds. */
 round_trip_ns: number | null,
-/** The broker's shortest time to answer before the load began, nanoseconds: the whole way there and back, through
- * any proxy. */
+/** The broker's shortest answer time before the load, nanoseconds: the whole way and back, through any proxy. */
 idle_answer_ns: number | null,
 /** The process on this machine that passes connections on to the broker: a tunnel, a proxy. */
 relay: string | null,
-/** Time that bytes to the broker stayed in that process, nanoseconds: those it held at the end of the measured
- * phase, at its rate. */
+/** Delay of bytes to the broker in that process, nanoseconds: those held at the measured phase's end, at its rate. */
 relay_held_ns: number | null,
 /** TCP's figures of that process's own connections to the broker. */
 behind_relay: ConnectionTime | null,
@@ -392,8 +385,7 @@ export type ExplainedChange = {
 function: string,
 /** The library, program, or `[jit]` and `[kernel]`, that it is of. */
 module: string,
-/** Change of its cost with all that it calls, less where negative, without the part that functions before it
- * explain. */
+/** Change of its cost with its calls, negative for less, without the part that earlier functions explain. */
 change: number,
 /** Whether `change` is of its own cost alone, as its stacks are mostly cut and its calls are not known. */
 own: boolean, };
@@ -438,8 +430,7 @@ p: number | null,
 corrected_p: number | null,
 /** Changes within this share do not matter. */
 margin: number,
-/** Smallest relative change that so many runs show in four of five experiments; 1e9 at most, also where they are
- * too few. */
+/** Smallest relative change that so many runs show in four of five experiments; at most 1e9, as for too few runs. */
 visible: number,
 /** Decision at `level`. */
 decision: Decision,
@@ -546,8 +537,7 @@ text: string,
 /** The address where that is written. */
 source: string, };
 
-/** Seconds from the beginning of the measured phase to the last message that was sent, acknowledged and received; 0
- * where none was. */
+/** Seconds from the measured phase's beginning to the last message sent, acknowledged and received; 0 without any. */
 export type Lasted = {
 /** Until the last was sent. */
 sent_s: number,
@@ -895,8 +885,7 @@ id: string,
 role: string,
 /** The connection that it works for; empty where it works for none, null where it stands for processes of several. */
 connection: string | null,
-/** The virtual host that it works for; empty where it works for none, null where it stands for processes of
- * several. */
+/** The virtual host that it works for; empty for none, null where it stands for processes of several. */
 vhost: string | null,
 /** Processes that it stands for. */
 processes: number, };
@@ -1077,8 +1066,7 @@ figures: Array<RepeatedFigure>, };
 
 /** Requested and sent messages. In a run of churn its messages are cycles, and they are sent when they begin. */
 export type RequestedSummary = {
-/** Messages that became due in warm-up and measured phase: the integral of the rate. Random
- * arrivals differ from it by chance. */
+/** Messages due in warm-up and measured phase: the integral of the rate. Random arrivals deviate from it. */
 total: number,
 /** The mean of the measured phase, in messages per second. */
 rate: number,
@@ -1294,8 +1282,7 @@ rate: number,
 requested?: RequestedSummary,
 /** Why operations failed. */
 failures: Array<FailureCount>,
-/** CPU time of the measured phase per operation that ended in it, in milliseconds; absent where
- * other load ran beside it. */
+/** CPU time of the measured phase per operation that ended in it, milliseconds; absent beside other load. */
 cpu_ms_per_cycle: PerMessage,
 /** The latency of a whole operation among `steps`. */
 headline?: Metric,
@@ -1492,8 +1479,7 @@ exchanges: Array<ExchangeRecord>,
 bindings: Array<BindingRecord>,
 /** Objects left out because there were too many. */
 omitted: number,
-/** Messages and consumers are those of the broker's statistics, which lag behind by some seconds; its queues were
- * not asked themselves. */
+/** Messages and consumers are from the broker's statistics, which lag by some seconds, not from the queues. */
 lagging: boolean,
 /** The run's own consumers had left when the broker was asked, so that a queue has at most those of others. */
 consumers_left: boolean, };
@@ -1529,8 +1515,7 @@ function: string,
 arguments: Array<string>,
 /** How long it took, waits included; absent where its return was not seen. */
 duration_ns?: number | null,
-/** `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not
- * seen. */
+/** `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty if no return was seen. */
 returned: string, };
 
 /** A trial as a person sees it. Latencies are in nanoseconds. */

@@ -4,8 +4,7 @@
 pub(super) const OVERLAPPING: f64 = 1.1;
 /// Seconds that are no length, and no start of a log that counts from its own: they are of 1973.
 const SINCE_1970: f64 = 1e8;
-/// Start and length are both clock times, and not the log's, if the start is so many times as long ago as the interval
-/// is long.
+/// Start and length are clock times, not the log's own, if the start is so many lengths ago.
 const LONG_AGO: f64 = 100.0;
 
 /// Whether the second column of an interval is its end, where it may be its length, too.

@@ -1,5 +1,4 @@
-//! Whatever stands in a run folder: it is read or refused, without a panic, within a bounded time, and with memory
-//! that the file's own length accounts for.
+//! Any content of a run folder is read or refused, without panic, in bounded time, with memory within the file's size.
 
 use std::fs;
 use std::io::Write as _;

@@ -65,8 +65,7 @@ fn histograms_of_the_warm_up_stay_apart() {
     assert_eq!(expected.histogram(Metric::SEND_ACK).len(), 3_000);
 }
 
-/// After `kill -9`, or on a full disk, any file ends anywhere. Every prefix must read, and whole parts must still be
-/// there.
+/// After `kill -9`, or on a full disk, files end anywhere. Every prefix must read, with its whole parts.
 #[test]
 fn every_file_may_end_at_any_byte() {
     let runs = tempfile::tempdir().unwrap();

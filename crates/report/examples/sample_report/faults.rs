@@ -1,5 +1,4 @@
-//! Additions of the state `faults`: churn beside the messages, every kind of stall, a gap in the series, and events
-//! with long labels.
+//! Additions of the state `faults`: churn beside the messages, every kind of stall, a gap in the series, long events.
 
 use std::collections::BTreeMap;
 

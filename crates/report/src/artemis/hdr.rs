@@ -20,8 +20,8 @@ const MAX_RATIO: f64 = 1e6;
 /// An hour, as in the product's own histograms.
 const HIGHEST_US: u64 = 3_600_000_000;
 
-/// The lines of one interval, which began at `unix_s`: one for each latency, and one for each that was due
-/// in the warm-up and came after it.
+/// Lines of an interval that began at `unix_s`: one for each latency, and one for each with late answers of the
+/// warm-up.
 ///
 /// # Errors
 /// Where a histogram cannot be encoded, which is a bug.

@@ -21,8 +21,7 @@ pub enum ComparisonFormat {
 }
 
 impl ComparisonFormat {
-    /// The comparison of this name, or the matrix, in the form; `None` where it has not been made yet, so that an
-    /// interrupted job leaves no older result.
+    /// The comparison or matrix in this format; `None` where there is none yet, so that no older result is left.
     ///
     /// # Errors
     /// Where no memory is left to write to.

@@ -111,8 +111,7 @@ pub struct RestShare {
     pub self_share: f64,
     /// Share of the rest's samples that have it anywhere.
     pub total: f64,
-    /// Whether the shares at the leaf differ by as much as chance gives: by three standard errors at most, or in fewer
-    /// than ten samples.
+    /// Whether chance explains the difference at the leaf: at most three standard errors, or fewer than ten samples.
     pub by_chance: bool,
 }
 
@@ -233,8 +232,7 @@ pub fn few_samples(profile: &Profile, style: Style) -> String {
     lines.iter().map(|line| style.strong(line) + "\n").collect()
 }
 
-/// Functions of a profile, and notes on the whole, ending in a newline. Shares are of all samples, also where only some
-/// functions are shown.
+/// Functions of a profile, and notes on the whole, ending in a newline. Shares are of all samples, whatever is shown.
 #[must_use]
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
     let rows = options.rows(profile);

@@ -22,8 +22,7 @@ pub fn grid(
     table.lines(style.columns).join("\n") + "\n"
 }
 
-/// A [`grid`] whose first column names the rows. Columns of `drop` are left out one by one before it gets narrower than
-/// `least`.
+/// A [`grid`] whose first column names the rows; columns of `drop` are left out before it gets narrower than `least`.
 #[must_use]
 pub fn named_grid(
     heads: &str,

@@ -1,5 +1,4 @@
-//! A search for the highest rate that holds, on a terminal: the result, every rate with its latencies, the next
-//! commands.
+//! A search for the highest rate that holds, on a terminal: the result, rates with latencies, next commands.
 
 use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
 use measure::LatencySummary;
@@ -109,8 +108,7 @@ fn has_few(of: &LimitTrials, last: f64) -> bool {
     shown.any(|it| !it.supports(last))
 }
 
-/// A row for each rate, with one of its trials. Why it did not hold stands beside it where whole words have room there,
-/// else below.
+/// A row for each rate, with one of its trials. Why it did not hold stands beside it, if whole words fit, else below.
 fn table(of: &LimitTrials, is_beside: bool) -> Table {
     let mut names = of.trials.iter().map(|it| it.latency_name.as_str());
     let name = names.rfind(|it| !it.is_empty()).unwrap_or("latency");
@@ -179,8 +177,7 @@ impl<'a> Row<'a> {
         self.shown?.1.latency.as_ref()
     }
 
-    /// Why the trial that is shown did not hold; of one that did why the last one did not that did not, with its
-    /// number.
+    /// Why the shown trial did not hold; if it did, why the last other one did not, with its number.
     fn why(&self) -> String {
         let is_bad = |it: &&(usize, &LimitTrial)| it.1.outcome != LimitOutcome::Held;
         let shown = self.shown.filter(|it| is_bad(&it));

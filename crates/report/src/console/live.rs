@@ -1,5 +1,4 @@
-//! The view of a run that goes on: one redrawn table on a terminal, a line a second in a pipe,
-//! nothing where nothing is wanted.
+//! Live view of a run: one redrawn table on a terminal, a line a second in a pipe, nothing where nothing is wanted.
 
 use std::io::Write;
 use std::time::{Duration, Instant};

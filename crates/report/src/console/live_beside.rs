@@ -209,8 +209,8 @@ impl LiveBeside {
         lines
     }
 
-    /// Selected series of the pages with their last values, in so many rows: heads, series, how many more there are, a
-    /// blank line.
+    /// Selected series of the pages with their last values, in so many rows: heads, series, number of others, a blank
+    /// line.
     pub(super) fn selected(&self, rows: usize, style: Style) -> Vec<String> {
         let are_several = self
             .pages

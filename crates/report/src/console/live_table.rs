@@ -186,8 +186,7 @@ impl LiveTable {
         out
     }
 
-    /// Figures, as far as there is room: those of messages give way to those of scenarios beside them, which were asked
-    /// for.
+    /// Figures, as far as there is room: messages give way to scenarios beside them, which were asked for.
     fn body(&self, columns: usize, room: usize) -> Vec<String> {
         let is_alone = !self.has_beside();
         let layouts = LAYOUTS

@@ -60,8 +60,7 @@ pub fn results(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Results that take the place of all that the terminal of standard output shows; lines that it has no rows for are
-/// left out.
+/// Results in place of all that the terminal of standard output shows; lines beyond its rows are left out.
 ///
 /// # Errors
 /// As [`results`].

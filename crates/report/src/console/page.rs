@@ -185,8 +185,8 @@ impl Page {
         }
     }
 
-    /// A table, whose last column takes the room that is left; where there is too little, each row becomes a
-    /// list of its cells.
+    /// A table, whose last column takes the remaining room; if that is too little, each row becomes a list of its
+    /// cells.
     fn table(&mut self, rows: &[Vec<String>]) {
         let [heads, _, rows @ ..] = rows else {
             return;

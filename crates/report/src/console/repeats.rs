@@ -1,5 +1,4 @@
-//! Runs of one experiment on a terminal: a line for each, the spread of every headline figure, and outcomes of
-//! requirements.
+//! Runs of one experiment on a terminal: a line for each, the spread of headline figures, outcomes of requirements.
 
 use archive::{
     Quantity, QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RequirementOutcome, RunRecord,
@@ -14,8 +13,7 @@ use crate::text::requirements_tally;
 /// Columns of the strip that shows each run as a dot.
 const STRIP: usize = 21;
 
-/// One run of several, in a line: its number, first figures and problems. `about` is trusted text, such as `run 2 of
-/// 5`.
+/// One run of several, in a line: number, first figures and problems. `about` is trusted text, such as `run 2 of 5`.
 #[must_use]
 pub fn repeated(about: &str, record: &RunRecord, style: Style) -> String {
     let mut parts = Vec::new();

@@ -1,5 +1,4 @@
-//! The summary of a run, on a terminal and in a pipe alike: doubts about its figures stand above them, the report's
-//! path last.
+//! The summary of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
 
 use archive::{
     Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier,
@@ -191,8 +190,7 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
     sanitise(&format!("{}: {sentence}", record.name)).into_owned()
 }
 
-/// Messages at the left, their cost to both processes at the right, or below where there is no room; and the messages'
-/// outcome.
+/// Messages at the left, their cost to both processes at the right, or below for lack of room; and their outcome.
 fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
     // One is of the whole run, warm-up and drain included, the other of the measured phase, or of a time of its own.
     let measured = match summary.lasted {

@@ -29,13 +29,11 @@ pub(super) struct Table {
     heads: Vec<(String, Align)>,
     /// The column that is broken over several lines where the table would be too wide.
     gives_way: Option<usize>,
-    /// The width that the column that gives way keeps at least, if it is as wide, before columns move into another
-    /// block.
+    /// Least width of the column that gives way, if it is as wide, before columns move into another block.
     least: usize,
     /// The column that names the rows.
     names: usize,
-    /// Columns that are left out, in this order, where the table would be too wide also with the narrowest column that
-    /// gives way.
+    /// Columns left out, in this order, if the table is too wide even with the narrowest column that gives way.
     drop: &'static [usize],
     rows: Vec<Vec<String>>,
     /// Text below a row, by its index.
@@ -43,8 +41,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table without rows and with these heads, `name<|p50|p99`: text stands at the left below a head with a `<`
-    /// behind it, numbers at the right.
+    /// A table without rows; of its heads, `name<|p50|p99`, a `<` puts a column's text at the left, numbers are right.
     pub(super) fn of(heads: &str) -> Self {
         let column = |head: &str| match head.strip_suffix('<') {
             Some(head) => (head.to_owned(), Align::Left),

@@ -283,8 +283,7 @@ fn without_addresses(name: &str) -> String {
 /// Columns below which a part of a client's name says nothing.
 const LEAST_GIVEN: usize = 8;
 
-/// Names at most `room` wide, each cut where it says the most; those that would look alike then, so that where they
-/// differ is seen.
+/// Names at most `room` wide, each cut at the best place; if they look alike then, so that their difference is seen.
 #[must_use]
 pub fn fit_apart(names: &[String], room: usize) -> Vec<String> {
     let mut shown: Vec<String> = names.iter().map(|name| fit_middle(name, room)).collect();
@@ -388,8 +387,7 @@ pub(super) fn right(text: &str, columns: usize) -> String {
     format!("{pad}{text}")
 }
 
-/// Breaks at blanks so that no line is wider than `columns`, but not between a number and its unit; a longer word is
-/// broken anywhere.
+/// Breaks at blanks into lines of at most `columns`, not between a number and its unit; longer words break anywhere.
 #[must_use]
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     broken(text, columns, false)

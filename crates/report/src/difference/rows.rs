@@ -27,8 +27,7 @@ type Key = (String, String);
 /// Weights of a function, and their squares: at the leaf, and anywhere.
 type Counted = ([u64; 2], [Amount; 2]);
 
-/// All functions of two profiles, by name and module: those of the second by their own share there, largest first, then
-/// the others by that in the first.
+/// All functions of two profiles, by name and module, largest own share first: those of the second, then the others.
 #[must_use]
 pub fn differences(a: &Profile, b: &Profile) -> Vec<DifferenceRow> {
     let (wholes, [mut of_a, of_b]) = ([a, b].map(amount), [a, b].map(counted));

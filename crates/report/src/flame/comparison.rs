@@ -1,5 +1,4 @@
-//! Differential flame graph of a comparison: call paths of many runs of two sides, as wide as their mean cost on both,
-//! coloured by proven changes.
+//! Differential flame graph of call paths, as wide as their mean cost on both sides, coloured by proven changes.
 
 use archive::{ComparedFrame, ComparedStacks};
 use measure::Problem;

@@ -114,8 +114,7 @@ pub(super) struct Widths<'w> {
 }
 
 impl Widths<'_> {
-    /// The drawn frames as folded text, each without its drawn callees. Frames come after their callers, which `parent`
-    /// gives.
+    /// The drawn frames as folded text, each without its drawn callees. Callers, which `parent` gives, come first.
     pub(super) fn lines(&self, parent: impl Fn(usize) -> Option<usize>) -> Vec<String> {
         let units = |at: usize| {
             let share = self.shares.get(at).copied().unwrap_or(0.0);

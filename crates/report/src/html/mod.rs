@@ -38,8 +38,7 @@ pub fn render(run: &RunReader) -> Result<String, Problem> {
 pub struct RedactedPage {
     /// The document.
     pub html: String,
-    /// Names that are words of every report, such as `test`: they are blotted where they stand as names, and not in
-    /// sentences.
+    /// Names that are words of every report, such as `test`: blotted where they stand as names, not in sentences.
     pub ordinary: Vec<String>,
 }
 

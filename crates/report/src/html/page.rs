@@ -136,8 +136,7 @@ fn pack(view: &impl Serialize, columns: &[u8]) -> Result<String, Problem> {
     Ok(STANDARD.encode(packed))
 }
 
-/// The sentence, the warnings and the percentiles as plain HTML, shown until the program has
-/// started and where scripts are off.
+/// Sentence, warnings and percentiles as plain HTML, until the program has started and where scripts are off.
 fn static_summary(run: &RunView) -> String {
     let sentence: String = run.headline.iter().map(|it| it.text.as_str()).collect();
     let mut out = head(&run.name, &sentence);

@@ -209,8 +209,7 @@ impl Redaction {
         })
     }
 
-    /// Names that are words of every report and stand in the finished one: they were blotted where they stand as names
-    /// alone.
+    /// Names that are words of every report and stand in the finished one, as they were blotted as names alone.
     pub(crate) fn ordinary(&self) -> Vec<String> {
         let ordinary = self.names.all().filter(|it| it.is_ordinary);
         let stands = ordinary.filter(|it| remains(&self.finished, &folded(&it.text)));

@@ -41,8 +41,7 @@ impl NameKind {
 const BUILT_IN: &str = "lo / guest bellows localhost amq.direct amq.fanout amq.headers amq.match amq.topic amq.rabbitmq.trace \
     amq.rabbitmq.log amq.rabbitmq.event #";
 
-/// Names that are words of every report, one a line or several: they are blotted where they stand as names, and not in
-/// sentences.
+/// Names that are words of every report, one or several a line: blotted where they stand as names, not in sentences.
 const ORDINARY: &str = include_str!("ordinary.txt");
 
 /// From this length on a name is blotted within longer words, too.
@@ -501,8 +500,8 @@ fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
     false
 }
 
-/// Whether the neighbours of a place say that the name of a probe or a page stands there: `probe queues`,
-/// `probe_queues_wait`, `queues response p99`.
+/// Whether neighbours show the name of a probe or page here: `probe queues`, `probe_queues_wait`, `queues response
+/// p99`.
 fn stands_as_scenario(chars: &[char], from: usize, end: usize) -> bool {
     let text = |from: usize, end: usize| {
         let chars = chars.iter().take(end).skip(from);

@@ -157,8 +157,7 @@ impl Scan<'_> {
         at + rest.take_while(|&&c| of(c)).count()
     }
 
-    /// End of an address or a path. One of the `marks`, which may be a sentence's, belongs to it if the path goes on
-    /// behind it.
+    /// End of an address or a path. One of the `marks`, common in sentences, belongs to it if the path goes on behind.
     fn token_end(&self, from: usize, marks: &str) -> usize {
         let ends = |at: usize| match self.chars.get(at) {
             None => true,

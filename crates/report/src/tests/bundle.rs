@@ -25,8 +25,7 @@ fn files_below(folder: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Equals `stamp()` in `ui/scripts/build.mjs`: SHA-256 over path, NUL, length, NUL, content of every source in the
-/// order of paths.
+/// `stamp()` of `ui/scripts/build.mjs`: SHA-256 over path, NUL, length, NUL, content of all sources by path.
 fn stamp() -> String {
     let mut paths: Vec<String> = [
         "package.json",

@@ -335,8 +335,7 @@ pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
     (mean(of.means.0), mean(of.means.1))
 }
 
-/// A figure's change and its interval, each empty where there is none: of nothing, and of a side without runs, there is
-/// no change.
+/// A figure's change and interval, each empty where there is none: from 0, or with a side without runs.
 pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
     let (low, high) = of.interval;
     match of.is_tested() {
@@ -350,8 +349,7 @@ pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
     }
 }
 
-/// Whether a figure has an interval that says anything: one from nothing to a thousand times as much is that of too few
-/// runs.
+/// Whether a figure's interval says anything: from nothing to a thousand times as much, runs are too few.
 pub(crate) fn interval_says(of: &ComparedFigure) -> bool {
     let (low, high) = of.interval;
     of.is_tested() && (low >= TOLD[0] || high <= TOLD[1])
@@ -627,8 +625,7 @@ pub(crate) fn points(share: f64) -> String {
 /// Bounds of changes that are given: an interval of two runs soon reaches from a millionth to a million times as much.
 const TOLD: [f64; 2] = [-0.9995, 1_000.0];
 
-/// Smallest change of a figure that so many runs show; of a figure that fell, as a fall: nine times as much is one of
-/// 89 %.
+/// Smallest change that so many runs show of a figure; of one that fell, as a fall: nine times is one of 89 %.
 pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
     let [_, highest] = TOLD;
     let is_ratio = of.unit != QuantityUnit::Count && of.visible <= highest;

@@ -1,5 +1,4 @@
-//! Sentences on functions whose cost changed between two sides. Names are as they came: who shows them makes them
-//! harmless.
+//! Sentences on functions whose cost changed between two sides. Names are raw: who shows them makes them harmless.
 
 use archive::{
     ComparedFrame, ComparedFunctions, CostChange, ExplainedChange, QuantityUnit, RenamedFunction,

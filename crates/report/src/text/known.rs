@@ -4,8 +4,7 @@ use stacks::PatternShare;
 
 use crate::numbers::percent;
 
-/// One sentence on a pattern: its share of the samples, their work, below which function, and its cure elsewhere, with
-/// the source.
+/// One sentence on a pattern: share of the samples, their work, place, and cure elsewhere, with the source.
 #[must_use]
 pub fn known_pattern(of: &PatternShare) -> String {
     let function = of.function.as_deref();

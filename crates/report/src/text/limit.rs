@@ -247,8 +247,7 @@ fn not_held(of: &LimitTrials, above: f64) -> Option<f64> {
     not.map(|it| it.rate).min_by(f64::total_cmp)
 }
 
-/// Objective that the lowest rate's trials cannot tell, such as for too few samples, and the rate from which on none
-/// hold.
+/// Objective that trials of the lowest rate cannot tell, and the rate from which on none hold.
 fn untold(of: &LimitTrials, lowest: f64) -> String {
     let what = of.untold().map(|it| match &it.why {
         Some(why) => format!("{}: {why}", it.that),
@@ -267,8 +266,7 @@ fn also_missed(of: &LimitTrials, above: f64) -> String {
     missed(of, above).map_or_else(String::new, |at| format!("; {} msg/s do not", rate(at)))
 }
 
-/// The lowest rate above another one that surely does not hold: all of its trials say so, and none of a higher rate
-/// denies it.
+/// The lowest rate above another one that surely fails: all its trials say so, and no higher rate denies it.
 fn missed(of: &LimitTrials, above: f64) -> Option<f64> {
     let is_missed = |at: &f64| {
         let mut trials = of.trials.iter().filter(|it| it.rate >= *at);
@@ -375,8 +373,7 @@ pub(crate) fn row_note(of: &LimitTrials) -> Option<&'static str> {
     )
 }
 
-/// Doubts about trials (or runs, as the `noun` says), each kind once in the words of the first, with its number unless
-/// all said the same.
+/// Doubts about trials or runs (`noun`), each kind once in the first one's words, with its number if others differ.
 fn cautions(of: &LimitTrials, noun: &str) -> Vec<String> {
     let mut kinds: BTreeMap<WarningCode, Vec<(usize, &Warning)>> = BTreeMap::new();
     for (number, warnings) in (1..).zip(of.cautions()) {

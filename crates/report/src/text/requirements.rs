@@ -13,8 +13,7 @@ pub(crate) const fn outcome(met: Option<bool>) -> &'static str {
     }
 }
 
-/// The gravest outcome of a run's requirements, and how many have it: `1 of 2 requirements missed`; `None` where
-/// nothing was required.
+/// Gravest outcome of a run's requirements, and its count: `1 of 2 requirements missed`; `None` without any.
 pub(crate) fn requirements_tally(all: &[RequirementOutcome]) -> Option<String> {
     [Some(false), None, Some(true)].into_iter().find_map(|met| {
         let number = all.iter().filter(|it| it.met == met).count();

@@ -40,8 +40,7 @@ pub fn amount(profile: &Profile) -> String {
     weight(profile.total_weight(), &profile.header.unit)
 }
 
-/// The event of the kernel that samples were taken by, and how often it ticked: `by cpu-clock at 999 Hz`; nothing where
-/// neither is known.
+/// The kernel's sampling event and its frequency: `by cpu-clock at 999 Hz`; `None` where neither is known.
 #[must_use]
 pub fn clock(profile: &ProfileSummary) -> Option<String> {
     let by = (!profile.clock.is_empty()).then(|| format!("by {}", profile.clock));

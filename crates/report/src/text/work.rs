@@ -7,8 +7,7 @@ use crate::numbers::percent;
 /// Below this share of all samples the largest processes together say nothing of the node.
 const LEAST_SHARE: f64 = 0.1;
 
-/// One line: the Erlang processes with the largest shares. Nothing where they hold next to nothing together, or none
-/// is known.
+/// One line: Erlang processes with the largest shares. `None` where these are tiny together, or none is known.
 #[must_use]
 pub fn work(profile: &ProfileSummary) -> Option<String> {
     let together: f64 = profile.work.iter().map(|work| work.share).sum();

@@ -9,8 +9,7 @@ const MOST: u64 = 1_000_000;
 /// Prefix of a queue's name.
 const QUEUE: &str = "queue://";
 
-/// The names of the queues of all loads; `None` where there are none, or where a load has topics, whose queues the
-/// broker or the client names.
+/// Queues of all loads; `None` without any, or with topics, whose queues the broker or the client names.
 pub(super) fn queues(experiment: &Value) -> Option<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for load in experiment.get("load")?.as_array()? {

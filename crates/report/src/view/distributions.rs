@@ -14,8 +14,7 @@ use super::varint::put;
 const PER_DECADE: u32 = 200;
 /// More columns than the panel has pixels would be drawn over each other.
 const MOST_COLUMNS: f64 = 600.0;
-/// Shorter intervals, in seconds, stand in the column before: counts are drawn per second, and times are
-/// kept to a tenth of a millisecond.
+/// Shorter intervals, in seconds, join the column before: counts are per second, times kept to 0.1 ms.
 const SHORTEST_COLUMN: f64 = 0.001;
 /// Points of a curve are dropped where both axes move less than this: nines, and the logarithm of the latency.
 const LEAST_NINES: f64 = 0.02;

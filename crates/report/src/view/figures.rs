@@ -1,5 +1,4 @@
-//! Figures of the measured phase: the run's own summary, or the sums of its seconds where it was cut off before it
-//! could write one.
+//! Figures of the measured phase: the run's own summary, or sums of its seconds where it was cut off before that.
 
 use std::collections::BTreeMap;
 

@@ -42,8 +42,7 @@ const MOST_LETTERS: usize = 180;
 const LEAST_WORK: f64 = 0.2;
 /// Below this share of the measured phase an outage is no headline.
 const LEAST_OUTAGE: f64 = 0.01;
-/// Letters of a name, in the order in which they are tried: 64 for a queue's behind its kind, less to make room for
-/// other details.
+/// Letters of a name, in the order of trial: 64 for a queue's behind its kind, less to make room for other details.
 const NAME: &[usize] = &[70, 64, 58, 52, 46, 40];
 /// Letters of a name where room is scarce.
 const SHORT_NAME: &[usize] = &[16];

@@ -220,8 +220,7 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// Reads the archive of a run. Works for runs that were cut off, and for those without load, profile or knowledge
-    /// of the broker.
+    /// Reads the archive of a run, also one cut off, or without load, profile or knowledge of the broker.
     ///
     /// # Errors
     /// Where the run's histograms cannot be read.

@@ -22,8 +22,7 @@ pub struct ProcessView {
     pub role: String,
     /// The connection that it works for; empty where it works for none, null where it stands for processes of several.
     pub connection: Option<String>,
-    /// The virtual host that it works for; empty where it works for none, null where it stands for processes of
-    /// several.
+    /// The virtual host that it works for; empty for none, null where it stands for processes of several.
     pub vhost: Option<String>,
     /// Processes that it stands for.
     pub processes: u32,
@@ -105,8 +104,7 @@ fn alone(process: &ErlangProcess) -> ProcessView {
     }
 }
 
-/// All processes of a role that the node did not name, among named ones. Their connection and virtual host are not
-/// known.
+/// All processes of a role without a name, among named ones. Their connection and virtual host are not known.
 fn unnamed(process: &ErlangProcess) -> ProcessView {
     ProcessView {
         label: process.unnamed_label(),

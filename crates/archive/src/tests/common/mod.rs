@@ -90,8 +90,7 @@ fn summary(id: &str) -> RunSummary {
     }
 }
 
-/// The second that begins `second` seconds after the origin; its latencies are
-/// `1, 2, … 1000 us`, each times `second + 1`.
+/// The second that begins `second` seconds after the origin; its latencies are `1, 2, … 1000 us` times `second + 1`.
 pub(crate) fn interval(second: u64, phase: Phase) -> Interval {
     let mut interval = Interval::new();
     interval.reset(ORIGIN + Nanos(second * 1_000_000_000), phase);

@@ -1,5 +1,4 @@
-//! Logs that Java's HistogramLogWriter wrote, and those in the encodings before V2, have the percentiles here that Java
-//! finds in them.
+//! Logs of Java's HistogramLogWriter, and those in encodings before V2, have the percentiles that Java finds.
 
 use std::path::Path;
 use std::process::Command;
