@@ -22,7 +22,7 @@ const FILES: [(&str, &str); 17] = files! {
 pub struct BuiltIn {
     /// The argument of `bellows run`.
     pub name: &'static str,
-    /// The file, with its comments: a start for one's own.
+    /// The file with its comments, as a template.
     pub text: &'static str,
 }
 

@@ -41,7 +41,7 @@ pub struct ChurnSpec {
 }
 
 impl ChurnSpec {
-    /// Bytes of each message where nothing else is said.
+    /// Default size of a message.
     #[must_use]
     pub const fn message_size() -> Bytes {
         Bytes(100)

@@ -89,7 +89,7 @@ mod tests {
         checked.map_or_else(|error| error.to_string(), |()| String::new())
     }
 
-    /// A report listed the size of messages, and what else holds for them alone.
+    /// A report listed the size of messages and other keys of messages.
     #[test]
     fn a_program_has_no_keys_of_messages() {
         let text = "[[load]]\nkind = 'command'\ncommand = ['true']\n";

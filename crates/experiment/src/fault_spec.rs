@@ -179,7 +179,7 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether there is the node that a fault hits, and somebody to cut it off from.
+/// Checks that the node of a fault exists, and has others to be cut off from.
 fn check_node(i: usize, spec: &FaultSpec, nodes: u32) -> Result<(), Problem> {
     if let Some(node) = spec.node.filter(|node| *node >= nodes) {
         let key = format!("fault.{i}.node");
@@ -196,7 +196,7 @@ fn check_node(i: usize, spec: &FaultSpec, nodes: u32) -> Result<(), Problem> {
 }
 
 impl Experiment {
-    /// Checks the faults: that the broker can have them, in the time that there is, and that the load goes on.
+    /// Checks that the broker can have the faults, that they fit into the time, and that the load outlasts them.
     pub(super) fn check_faults(&self) -> Result<(), Problem> {
         match self.broker.kind {
             BrokerKind::Rabbitmq | BrokerKind::Artemis => {

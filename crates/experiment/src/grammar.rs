@@ -1,5 +1,4 @@
-//! The grammar `NAME:KEY=VALUE,…`: what schedules and sizes have in common as text, on the command line, and as
-//! tables, in a file.
+//! The grammar `NAME:KEY=VALUE,…` of schedules and sizes: as text on the command line, and as tables in a file.
 
 use std::collections::BTreeMap;
 

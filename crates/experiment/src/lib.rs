@@ -421,7 +421,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Whether a run of it ends without anybody who stops it.
+    /// Whether its run ends without being stopped.
     #[must_use]
     pub fn ends_by_itself(&self) -> bool {
         let counted = |load: &LoadSpec| {
@@ -443,7 +443,7 @@ impl Experiment {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Whether two experiments differ in what [`Self::to_json`] hides.
+    /// Whether two experiments differ in values that [`Self::to_json`] hides.
     #[must_use]
     pub fn differs_in_hidden(&self, other: &Self) -> bool {
         let both = [self, other].map(|it| (it.clone().resolved(), it.to_json()));
@@ -502,7 +502,7 @@ impl Experiment {
     }
 }
 
-/// Whether two values, each with how it is shown, differ where that hides what they differ in.
+/// Whether two values, each with its displayed form, differ in hidden parts.
 fn differ_in_hidden([a, b]: [(&Value, &Value); 2]) -> bool {
     match (a.0, b.0) {
         (Value::Object(of_a), Value::Object(of_b)) => of_a.keys().chain(of_b.keys()).any(|key| {

@@ -180,7 +180,7 @@ flat_table!(LoadSpec {
 });
 
 impl LoadSpec {
-    /// Whether a key holds for what the load consists of.
+    /// Whether a key applies to this kind of load.
     fn writes(&self, key: &str) -> bool {
         self.kind == LoadKind::Messages || matches!(key, "kind" | "command")
     }

@@ -5,7 +5,7 @@ use measure::{Length, Problem};
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec};
 
-/// More often nobody reads a node: what it holds changes by carriers, and it has other things to do.
+/// Shortest interval: a node's memory changes by carriers, and reading costs it time.
 const SHORTEST: Length = Length(measure::Nanos::from_millis(200));
 const KEY: &str = "broker.memory-every";
 

@@ -31,7 +31,7 @@ impl OwnPage {
     }
 }
 
-/// Where probes find what has its address only when the broker runs.
+/// Addresses of pages and APIs that are known only when the broker runs.
 #[derive(Clone, Debug, Default)]
 pub struct ProbedAddresses {
     /// The management API, and who logs in there.

@@ -19,7 +19,7 @@ const NEVER: Length = Length::seconds(86_400);
 const QUEUES_OF_CONNECTION: usize = 500;
 /// Queues that have a connection each.
 const MOST_CONNECTIONS: usize = 64;
-/// Keys of a group that say which queues there are and what their messages are: the others are about a load.
+/// Keys of a group that describe queues and their messages; the others describe a load.
 const KEYS: &str = "destination destinations num-destinations exchange routing-key bind auto-delete queue-type durable arguments \
     declare url fill properties headers message-ids timestamps message-size persistent source-addresses nodes";
 
@@ -150,7 +150,7 @@ impl Experiment {
     }
 }
 
-/// A group that sends what a group is filled with.
+/// A group that sends the messages of another group's filling.
 fn producer(load: &LoadSpec) -> LoadSpec {
     let mut handling = load.handling;
     handling.delete = false;
@@ -184,7 +184,7 @@ fn producer(load: &LoadSpec) -> LoadSpec {
     }
 }
 
-/// A plan needs somebody: where queues are only declared, that is one consumer which never subscribes.
+/// A consumer that never subscribes, for plans that only declare queues: a plan needs a client.
 fn idle_consumer(is_needed: bool) -> Consumers {
     Consumers {
         per_destination: 0,
@@ -213,7 +213,7 @@ fn check_keys(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     }
 }
 
-/// Refuses what would be gone when the node is started again.
+/// Refuses queues and messages that a restart of the node would lose.
 fn check_durable(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     let queue = &spec.queue;
     let of = |key: &str, why: &str, help: &str| Err(wrong(format!("{place}.{key}"), why, help));

@@ -107,19 +107,19 @@ impl ProbeSpec {
         }
     }
 
-    /// The method where nothing else is said.
+    /// The default method.
     #[must_use]
     pub fn method() -> String {
         "GET".to_owned()
     }
 
-    /// The longest that a request may take where nothing else is said.
+    /// The default time-out.
     #[must_use]
     pub const fn timeout() -> Length {
         Length::seconds(10)
     }
 
-    /// Maximum requests in flight where nothing else is said.
+    /// Default limit of requests in flight.
     #[must_use]
     pub const fn max_open() -> usize {
         100
@@ -148,7 +148,7 @@ impl ProbeSpec {
         }
     }
 
-    /// Where its requests go, and what results call that. A server's port that was free just now says nothing.
+    /// The target of requests, and its name in results. A server's port that was free just now says nothing.
     fn target(&self) -> (String, Option<String>) {
         let server = self.server.as_deref().unwrap_or(NOT_STARTED);
         match self.page {
@@ -408,7 +408,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Hides what probes may hold of secrets.
+    /// Hides secrets of probes.
     pub(super) fn hide_probes(&mut self) {
         for probe in &mut self.probe {
             probe.url = match HttpUrl::parse(&probe.url) {

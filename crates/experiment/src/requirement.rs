@@ -18,7 +18,7 @@ pub struct RequireSpec {
     pub that: Requirement,
 }
 
-/// A quantity of the summary, and what it has to be.
+/// A quantity of the summary, and the condition on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirement {
     quantity: Quantity,
@@ -170,8 +170,7 @@ impl Requirement {
         }
     }
 
-    /// Whether the run met it. What a run missed is missed; what it met until it ended `unfinished` cannot
-    /// be told.
+    /// Judges a run. A miss is final; a condition that held until the run ended `unfinished` is undecided.
     pub fn judge(
         &self,
         summary: &RunSummary,

@@ -9,7 +9,7 @@ use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec, Experiment, Hidden, MOST_NODES};
 use web::scrape::{MOST_SELECTED, ScrapePlan, ScrapeUrl, Selector};
 
-/// More often nobody needs a page.
+/// Shortest interval between two requests.
 const SHORTEST: Length = Length(measure::Nanos::from_millis(10));
 /// Stands in for a page's server in checks before the broker starts.
 const NOT_STARTED: &str = "http://127.0.0.1:15692";

@@ -42,8 +42,7 @@ const GRAMMARS: [Grammar; 9] = grammars! {
     "files", Some("path"), ["path"], [], "files:DIR";
 };
 
-/// Where a distribution is cut unless something else is said: a normal one at this many standard
-/// deviations (one value in 16,000 lies outside), …
+/// Default cut of a distribution: a normal one at this many standard deviations (one value in 16,000 lies outside), …
 const CUT: f64 = 4.0;
 /// … and an exponential one at this many times its mean (one in 22,000).
 const EXPONENTIAL_CUT: f64 = 10.0;

@@ -496,7 +496,8 @@ fn a_name_is_as_long_as_the_archive_takes_it() {
     assert!(said.contains("name has 1001 bytes"), "{said}");
 }
 
-/// Figures go by names in which capitals, spaces, `-` and `_` are alike: of two such, one would be compared with the other's values.
+/// Figures go by names in which capitals, spaces, `-` and `_` are alike: of two alike, one would be compared with the
+/// other's values.
 #[test]
 fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
     let refused = |tables: &str| {

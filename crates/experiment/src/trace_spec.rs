@@ -13,7 +13,7 @@ use super::{BrokerKind, Experiment};
 
 /// Traces of an experiment at most.
 const MOST_TRACES: usize = 8;
-/// Calls that a trace sees at most, in all and in a second; what `bellows erlang trace` allows.
+/// Most calls that a trace sees, in all and in a second, as in `bellows erlang trace`.
 const MOST_CALLS: u32 = 100_000;
 /// Upper bound of the other limits, as in `bellows erlang trace`.
 const MOST: u32 = 1_000_000;
@@ -137,9 +137,9 @@ impl TraceSpec {
 pub struct NodeTrace {
     /// The node's number.
     pub node: u32,
-    /// Functions of all of them, and what they may cost together.
+    /// Functions of all traces, and limits of their common cost.
     pub options: TraceOptions,
-    /// Each of them.
+    /// The traces of the node.
     pub traces: Vec<OneTrace>,
 }
 
@@ -156,7 +156,7 @@ pub struct OneTrace {
 
 /// The time for which a trace may last on its node.
 fn longest(warmup: Nanos, measure: Nanos) -> Duration {
-    /// Where the load ends when somebody says so.
+    /// Length of a load that ends only when stopped.
     const DAY: Duration = Duration::from_secs(24 * 3_600);
     /// Generous time for clients to connect.
     const SLACK: Duration = Duration::from_secs(600);

@@ -72,7 +72,7 @@ impl Experiment {
         Err(wrong("name", format!(" has {length} bytes"), help))
     }
 
-    /// Blocks with profiling and without it need a profile, time for some of them, and nothing else that switches.
+    /// Blocks with profiling and without need a profile, time for some of each, and no other switching.
     fn check_blocks(&self) -> Result<(), Problem> {
         let Some(length) = self.profile.blocks else {
             return Ok(());
@@ -136,7 +136,7 @@ impl Experiment {
         )
     }
 
-    /// A plan has one word for what a rate and a schedule say.
+    /// Moves a problem with a plan's `rate` to the key `schedule` where the rate came from that.
     fn with_key_of_rate(&self, problem: Problem) -> Problem {
         let Some(table) = problem.about.strip_suffix("rate") else {
             return problem;
@@ -251,8 +251,8 @@ impl Experiment {
         }
     }
 
-    /// Where an attached broker is. Where nothing is said, that is the first load's, if every load has its own, and
-    /// this machine's default port otherwise: nobody is watched with whom nobody talks.
+    /// Where an attached broker listens. By default that is the first load's URL, if every load has its own, else this
+    /// machine's default port: a broker without load is not watched.
     pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let only_own = self.churn.is_none() && self.load.iter().all(|spec| spec.url.is_some());
         let first = self.load.first().filter(|_| only_own);
