@@ -1,4 +1,4 @@
-//! Measures what the generator can make on this machine.
+//! Calibrates the generator on this machine.
 
 use load::{Ack, Argument, Consumers};
 use measure::{LatencySummary, Length, Problem, Rate, counted};
@@ -75,7 +75,7 @@ fn one_loop() -> Vec<(Workload, usize, usize)> {
     all
 }
 
-/// Measures this machine. `progress` gets the number of loads done, that of all, and what comes next.
+/// Measures this machine. `progress` gets the number of loads done, their total, and the next one.
 ///
 /// # Errors
 /// Where the embedded broker or a load could not be started, or where it was stopped.

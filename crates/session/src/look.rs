@@ -1,5 +1,5 @@
-//! Looks into a broker that another bellows has started and is loading: whoever looks leaves word in a folder beside the
-//! broker's state, and the run takes it from there, because a look costs the broker CPU.
+//! Looks into a broker that another bellows has started and is loading: each leaves a record in a folder beside the
+//! broker's state, which the run reads, because a look costs the broker CPU.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use brokers::rabbitmq::node_directory;
 
 /// The folder in a broker's directory where those who look leave word.
 const FOLDER: &str = "looks";
-/// Words that are read of a folder, and kept of a run: nobody looks more often.
+/// Most records that are read of a folder, and kept of a run.
 const MOST: usize = 1_000;
 /// Bytes of one.
 const LARGEST: u64 = 4_096;
@@ -30,11 +30,11 @@ struct LookWord {
     ended: Option<Time>,
 }
 
-/// A look into a broker, until this is dropped. Where no bellows of this user runs that broker here, it is known to nobody.
+/// A look into a broker, until this is dropped. Not recorded where no bellows of this user runs that broker here.
 #[derive(Debug)]
 #[must_use]
 pub struct Look {
-    /// Where word is left, and what.
+    /// The record's file and content.
     left: Option<(PathBuf, LookWord)>,
 }
 
@@ -137,7 +137,7 @@ impl Looks {
         looks
     }
 
-    /// Reads what was left since the last time, and notices who has gone. What says when it ended is read once.
+    /// Reads new records, and notices which processes have gone. A record with an end is read once.
     pub(crate) fn read(&mut self) {
         let now = Clock.now();
         for (node, directory) in self.directories.iter().enumerate() {
@@ -222,7 +222,7 @@ pub(crate) fn warning(spans: &[LookSpan], load: (f64, f64)) -> Option<Warning> {
     Some(Warning::new(Tier::Note, looked))
 }
 
-/// Removes a word that nobody needs any more: the folder is read each second.
+/// Removes a record that is no longer needed: the folder is read each second.
 fn forget(path: &Path) {
     // One that stays is read once more, which does no harm.
     let _ = fs::remove_file(path);

@@ -36,7 +36,7 @@ pub struct NoObserver;
 
 impl Observer for NoObserver {}
 
-/// Tells an observer how the start of a broker goes on.
+/// Reports the start of a broker to an observer.
 pub(crate) fn starting(observer: &mut dyn Observer) -> impl FnMut(Progress<'_>) {
     move |progress: Progress<'_>| match progress {
         Progress::Step(text) => observer.step(text),

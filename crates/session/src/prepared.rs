@@ -24,7 +24,7 @@ use experiment::{BrokerSpec, Experiment};
 
 /// Changes when data that an earlier bellows prepared must not be used any more.
 const FORMAT: u32 = 1;
-/// The file that says what a folder holds.
+/// The file that describes a folder's data.
 const DESCRIPTION: &str = "prepared.json";
 /// The node's data in a folder.
 pub(crate) const DATA: &str = "data";
@@ -50,13 +50,13 @@ pub struct PreparedData {
     pub created: String,
     /// The Erlang node that the data is bound to.
     pub node: String,
-    /// Queues and messages, in words.
+    /// Queues and messages, as text.
     pub what: String,
     /// Regular files.
     pub files: u64,
     /// Bytes on the disk.
     pub bytes: u64,
-    /// Bytes that its files hold, wherever they lie.
+    /// Bytes of its files, wherever they are.
     pub length: u64,
     /// The boot in which it was filled: the clock in its messages is that boot's.
     pub(crate) boot: String,
@@ -116,7 +116,7 @@ impl PreparedFolder {
         Ok(found)
     }
 
-    /// Removes data, unless somebody makes or uses it just now.
+    /// Removes data that are not in use.
     ///
     /// # Errors
     /// It is in use, or cannot be removed.
@@ -160,7 +160,7 @@ impl PreparedFolder {
         self.dir.join(key).join(DATA)
     }
 
-    /// Waits until nobody makes this data (`shared`), or nobody makes or uses it.
+    /// Waits until no other bellows makes this data (`shared`), or makes or uses it.
     pub(crate) fn lock(
         &self,
         key: &str,
@@ -204,7 +204,7 @@ impl PreparedFolder {
         Ok(part)
     }
 
-    /// Makes what [`Self::begin`] began whole, at once.
+    /// Completes atomically what [`Self::begin`] began.
     pub(crate) fn finish(&self, data: &PreparedData) -> Result<(), Problem> {
         let (part, whole) = (self.part(&data.key), self.dir.join(&data.key));
         let text = serde_json::to_vec_pretty(data).unwrap_or_default();
@@ -246,7 +246,8 @@ impl PreparedFolder {
         there.is_some() && file.metadata().map(of).ok() == there
     }
 
-    /// Why data is not all that was kept: a copy of the folder that was cut off, or files that somebody removed. `None` where it is whole.
+    /// The damage of stored data: a folder that was copied in part, or files that were removed. `None` where it is
+    /// complete.
     pub(crate) fn damage(&self, data: &PreparedData) -> Option<String> {
         let folder = self.data(&data.key);
         let size = match brokers::folder_size(&folder, false) {

@@ -1,5 +1,5 @@
-//! Counts of queues as pages: JSON at `/queues`, OpenMetrics at `/metrics`. They are read from the node when somebody asks,
-//! and not more often than a shortest interval allows.
+//! Counts of queues as pages: JSON at `/queues`, OpenMetrics at `/metrics`. They are read from the node on request, at
+//! most once in a shortest interval.
 
 use experiment::QUEUES_PATH;
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct QueuePageCost {
     pub answer_us: u64,
 }
 
-/// Counts of a node's queues for whoever asks over HTTP.
+/// Counts of a node's queues, served over HTTP.
 #[derive(Clone, Debug)]
 pub struct QueuePage(Arc<QueuePageState>);
 
@@ -48,7 +48,7 @@ struct QueuePageState {
 /// The latest reading.
 #[derive(Debug)]
 struct LastRead {
-    /// `None` where the node did not answer last, until somebody asks again.
+    /// `None` where the node did not answer last, until the next request.
     reader: Option<QueueReader>,
     is_closed: bool,
     read: Option<(Instant, Arc<QueueCounts>)>,
@@ -150,7 +150,7 @@ fn read_from(node: &ConnectOptions) -> Result<QueueReader, Error> {
     QueueReader::start(Helper::load(&Node::connect(node)?)?)
 }
 
-/// Serves the pages at an address, `HOST:PORT`, until the process ends; says where it listens.
+/// Serves the pages at an address, `HOST:PORT`, until the process ends; returns where it listens.
 ///
 /// # Errors
 /// The address cannot be listened on, or no thread can be started.

@@ -60,7 +60,7 @@ impl Seconds {
     }
 }
 
-/// Records what the log has of an interval; earlier lines of it are passed over.
+/// Records the log's histograms of an interval, and skips earlier ones.
 fn record(recorded: &mut Recorder, point: &SeriesPoint, log: &mut Peekable<HistogramLog>) {
     while let Some(of) = log.next_if(|it| it.t <= point.t + SAME_START) {
         if of.t >= point.t - SAME_START {

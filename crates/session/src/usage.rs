@@ -50,7 +50,7 @@ pub(crate) trait UsageSource {
     fn nodes(&mut self) -> Vec<NodeUse> {
         Vec::new()
     }
-    /// The broker, or a node of it, was killed; what its nodes hold from then on.
+    /// The broker, or a node of it, was killed; returns its nodes' series from then on.
     fn killed(&mut self, _: &Killed) -> Vec<(SeriesName, f64)> {
         Vec::new()
     }
@@ -100,7 +100,7 @@ pub(crate) struct ProcUsage {
     ports: Vec<u16>,
     page_bytes: u64,
     activity: Activity,
-    /// Each node's books, where all of them were started by bellows: the first is `broker`, the others are `further`.
+    /// Usage of each node, where bellows started all of them: the first is `broker`, the others are `further`.
     nodes: Option<NodeUsage>,
     /// Usage of a broker without other nodes up to its kill, until that was read.
     killed: Option<ProcessUse>,
@@ -113,7 +113,7 @@ pub(crate) struct NodeUse {
     pub(crate) used: ProcessUse,
     /// Between its first reading and its last.
     pub(crate) watched: Nanos,
-    /// The part of that in which it was there.
+    /// The part of that in which it was running.
     pub(crate) ran: Nanos,
 }
 
@@ -138,7 +138,7 @@ struct NodeUsage {
     last: Vec<NodeUse>,
     /// When that was.
     at: Time,
-    /// When its series were told last, and what each had used by then.
+    /// When its series were last reported, and each one's usage then.
     told: Option<(Time, Vec<NodeUse>)>,
 }
 
@@ -155,7 +155,7 @@ impl NodeUsage {
         is_any_there.then(|| all.fold(ProcessUse::default(), sum))
     }
 
-    /// A node was killed, when it had used so much.
+    /// Handles the kill of a node that had used this much CPU.
     fn killed(&mut self, killed: &Killed, cpu: Nanos) -> Vec<(SeriesName, f64)> {
         let since = killed.at.since(self.at);
         if let Some(node) = self.last.get_mut(killed.node) {
@@ -232,7 +232,7 @@ impl ProcUsage {
         }
     }
 
-    /// Also counts what the brokers of these processes use; one that is named twice counts once.
+    /// Also counts the usage of the brokers of these processes, each once.
     pub(crate) fn with_further(mut self, pids: impl IntoIterator<Item = u32>) -> Self {
         let mut counted: Vec<u32> = self.broker.root().into_iter().collect();
         for pid in pids {
@@ -244,7 +244,7 @@ impl ProcUsage {
         self
     }
 
-    /// Keeps apart what each of them uses: they are nodes of a cluster, and one that is away may come back.
+    /// Keeps the usage of each apart: they are nodes of a cluster, and one that is away may come back.
     pub(crate) fn of_nodes(mut self) -> Self {
         self.nodes = Some(NodeUsage::default());
         self
@@ -432,7 +432,7 @@ pub(crate) struct Usage {
     pub(crate) client: Option<ProcessUsage>,
     /// Share of the machine's CPU time that its hypervisor took (0 to 1).
     pub(crate) steal: Option<f64>,
-    /// Share of the machine's CPU time that nobody used (0 to 1).
+    /// Idle share of the machine's CPU time (0 to 1).
     pub(crate) idle: Option<f64>,
     /// Cores of the machine; 0 where that is not known.
     pub(crate) cores: u32,
@@ -580,7 +580,7 @@ pub(crate) mod tests {
             rustix::process::kill_process(pid, signal).expect("a signal");
         }
 
-        /// Waits until it has used so much.
+        /// Waits until it has used this much.
         fn use_up(&self, cpu: Nanos) {
             let mut tree = ProcessTree::of(Some(self.0.id()));
             let deadline = Clock.now() + Nanos::from_millis(20_000);

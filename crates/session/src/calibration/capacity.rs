@@ -7,7 +7,7 @@ use super::{Calibration, Point, Workload};
 
 /// With at most this many messages in flight per producer, each waits for the one before.
 const FEW: u32 = 3;
-/// Above this multiple of the connections that were measured the calibration says nothing.
+/// Multiple of the calibrated connections above which the calibration is not applied.
 const BEYOND: f64 = 20.0;
 
 impl Calibration {

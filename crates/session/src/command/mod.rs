@@ -23,7 +23,7 @@ const NAME: &str = "command";
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Least time that a program gets to end.
 const LEAST_DRAIN: Nanos = Nanos::from_millis(5_000);
-/// The last of that, in which what reads from others need not wait for them any more.
+/// The last part of that time, in which readers need not wait for their writers any more.
 const LAST_PART: Nanos = Nanos::SECOND;
 
 /// A program, with its arguments.
@@ -35,7 +35,7 @@ struct Program {
     words: Vec<String>,
     /// The command without secrets, for people.
     shown: String,
-    /// The file of the run folder that keeps what it prints.
+    /// The file of the run folder that keeps its output.
     log: String,
     /// Secrets, and the texts shown in their place.
     secrets: Vec<(String, String)>,
@@ -188,7 +188,7 @@ struct Running<'a> {
     slice: Slice,
     phases: PhaseClock<'a>,
     programs: Vec<Process>,
-    /// None of them ran when the measured phase began.
+    /// No program was running when the measured phase began.
     ended_early: bool,
     /// A program's descendant outlived it.
     has_left: bool,
@@ -272,7 +272,7 @@ impl Running<'_> {
         self.programs.iter().all(Process::is_over)
     }
 
-    /// Whether one has ended the load by a failure, which says why once what it had started has ended, too.
+    /// Whether a program has ended the load by a failure, which gives its reason once its descendants have ended, too.
     fn has_failed(&self) -> bool {
         self.error.is_some() || self.programs.iter().any(Process::has_failed)
     }
@@ -287,7 +287,7 @@ impl Running<'_> {
         }
     }
 
-    /// Hands on what became of a program; one that still runs is killed.
+    /// Passes on how a program ended; one that is still running is killed.
     fn ended(&mut self, process: Process) {
         self.has_left |= process.has_left();
         let (end, failure) = process.end();

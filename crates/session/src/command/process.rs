@@ -1,4 +1,4 @@
-//! A program of the load, under a guardian: nothing of it stays behind, whatever happens to bellows.
+//! A program of the load, under a guardian: none of its processes outlives bellows, however that ends.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -44,7 +44,7 @@ pub(super) struct Process {
     /// The program and its descendants that ran when last looked for.
     alive: Vec<ProcessId>,
     ending: EndRequests,
-    /// The time that all of it has is nearly over.
+    /// The time for ending is nearly over.
     is_last: bool,
     /// The program's exit; its descendants may run on.
     status: Option<String>,
@@ -127,17 +127,17 @@ impl Process {
         self.id.map_or(0, |id| id.pid)
     }
 
-    /// Whether it has ended, while what it has started may still say its last words.
+    /// Whether the program has ended; descendants may still print their last words.
     pub(super) const fn is_over(&self) -> bool {
         self.status.is_some()
     }
 
-    /// Whether it runs itself, by what the kernel says: its guardian may tell of its end later.
+    /// Whether the program itself is running, according to the kernel: its guardian may report its end later.
     pub(super) fn runs(&self) -> bool {
         !self.is_over() && self.id.is_some_and(ProcessId::is_alive)
     }
 
-    /// Whether what it had started still ran when it had ended by itself.
+    /// Whether descendants were running when the program had ended by itself.
     pub(super) const fn has_left(&self) -> bool {
         self.has_left && !self.told
     }
@@ -187,8 +187,8 @@ impl Process {
         guardian.map(LoadProcess::below).unwrap_or_default()
     }
 
-    /// Asks those whose turn it is. It changes only with time, or where one of them has ended: to look for all takes
-    /// milliseconds.
+    /// Asks processes whose turn it is to end. Turns change only with time, or when one of them has ended: finding all
+    /// takes milliseconds.
     fn ask_to_end(&mut self) {
         let Some(guardian) = self.guardian.as_ref().map(Guardian::pid) else {
             return;
@@ -254,7 +254,7 @@ impl Process {
         problem
     }
 
-    /// Kills all that is left of it, and removes its directory.
+    /// Kills all remaining processes, and removes the directory.
     fn kill(&mut self) {
         // The next start removes what could not be removed now.
         let _ = self.workspace.end(self.guardian.take());
@@ -289,8 +289,8 @@ fn last_lines(output: &str) -> String {
     }
 }
 
-/// Makes a pipe of this name, and a thread that keeps what comes out of it until nobody holds the other end; that end,
-/// which is to be closed once somebody else has it.
+/// Makes a pipe of this name, and a thread that keeps its output until all writers have closed it. Returns our writing
+/// end, which is to be closed once the program has one.
 fn follow(pipe: &Path, output: &Arc<Mutex<Output>>) -> io::Result<(thread::JoinHandle<()>, File)> {
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, pipe, FileType::Fifo, mode, 0)?;

@@ -62,7 +62,7 @@ pub(super) fn running() -> Vec<Check> {
         .collect()
 }
 
-/// The broker that a process is, and what the process is called.
+/// The broker that a process is, and the process's name.
 fn recognised(
     command: &str,
     arguments: &[String],

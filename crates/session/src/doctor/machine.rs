@@ -50,7 +50,7 @@ pub(super) fn build(is_debug: bool) -> Check {
     .fix(archive::RELEASE_BUILD)
 }
 
-/// Tries what a profile would do, on this process.
+/// Tries the calls of a profile on this process.
 pub(super) fn profiling() -> Check {
     const NAME: &str = "perf permissions";
     let paranoid = trimmed("/proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "?".into());

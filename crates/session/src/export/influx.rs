@@ -26,8 +26,8 @@ pub(super) fn lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Tags without a value are not allowed; commas, blanks and equals signs are escaped. A line cannot hold the end of one,
-/// and a value that ends in a backslash would escape what follows.
+/// Tags need a value; commas, blanks and equals signs are escaped. A line cannot hold a line break, and a backslash at
+/// the end of a value would escape the next character.
 fn tags(labels: &Labels, out: &mut String) {
     for (key, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = write!(out, ",{key}=");

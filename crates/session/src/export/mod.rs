@@ -45,7 +45,7 @@ pub struct ExportOptions {
     pub listen: Option<String>,
     /// The server that gets the series once a second.
     pub target: Option<MetricsTarget>,
-    /// The user of that server, where it asks for one; the secret is then a password.
+    /// The user of that server, where it requires one; the secret is then a password.
     pub user: Option<String>,
     /// A password, or else a token.
     pub secret: Option<Hidden>,
@@ -137,7 +137,7 @@ impl Exporter {
         self.url.as_deref()
     }
 
-    /// An observer that takes the series, and tells `next` everything.
+    /// An observer that takes the series, and passes everything on to `next`.
     pub fn observer<'a>(&'a mut self, next: &'a mut dyn Observer) -> impl Observer + 'a {
         Exported {
             exporter: self,
@@ -145,7 +145,7 @@ impl Exporter {
         }
     }
 
-    /// Gives what waits to be sent a little time; what was not sent, in words.
+    /// Waits a little for unsent series; returns messages about those that were not sent.
     #[must_use]
     pub fn finish(self) -> Vec<String> {
         let news = self.pusher.map(|(_, pusher)| pusher.finish());

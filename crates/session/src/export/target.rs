@@ -1,4 +1,4 @@
-//! Servers that series are sent to, and what each wants to hear.
+//! Servers that series are sent to, and the form that each takes.
 
 use std::str::FromStr;
 

@@ -197,7 +197,7 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     Some(Warning::new(Tier::Caution, missed))
 }
 
-/// The verdict is about the first scenario, and says nothing of the churn beside it.
+/// The verdict is about the first scenario, and does not cover churn beside it.
 fn churn_not_begun(e: &Facts) -> impl Iterator<Item = Warning> {
     let churn = e.ended.churn.iter();
     let churn = churn.filter(|churn| churn.beside && churn.not_begun > 0);

@@ -9,7 +9,7 @@ use super::thresholds::{
     THREAD_FULL, TOGETHER, UNSENT, WORTH,
 };
 
-/// The facts, and what follows from them at once.
+/// The facts, and figures derived from them.
 pub(super) struct Derived<'a> {
     pub(super) e: &'a Facts,
     /// Share of time at work, of the busiest event loop.
@@ -160,7 +160,7 @@ impl<'a> Derived<'a> {
         times > 0 && for_s >= self.e.seconds * WORTH
     }
 
-    /// Whether who stood still was ready to run and had no core for half of that time or more.
+    /// Whether whoever stalled was ready to run without a core for at least half of that time.
     pub(super) fn waited_for_cores(&self, who: Stalled) -> bool {
         let (waited_s, _) = self.e.waited_in_stalls(who);
         waited_s > 0.0 && waited_s >= self.e.stalled_s(self.e.stood_still(who)) * DOMINANT
@@ -187,7 +187,7 @@ impl<'a> Derived<'a> {
         (for_s, all.len() as u64, delayed)
     }
 
-    /// Producers that think: what part of their time was the broker's?
+    /// Producers in a closed loop: the broker's part of their time decides.
     fn closed_loop(&self) -> Conclusion {
         if self.e.answers_share() >= DOMINANT {
             return self.window();
@@ -250,8 +250,8 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// Producers had nothing to send for most of the time, and what they `lost` of it does not explain what they did not
-    /// send: their message counts were reached.
+    /// Whether producers had nothing to send for most of the time, and the time that they `lost` does not explain the
+    /// missing messages: their message counts were reached.
     fn nothing_was_due(&self, lost: f64) -> bool {
         let e = self.e;
         let idle = e.producers.is_some_and(|time| time.schedule >= DOMINANT);
@@ -261,8 +261,8 @@ impl<'a> Derived<'a> {
         idle && lacking.is_none_or(|lacking| lost < lacking * EXPLAINS)
     }
 
-    /// The broker stood still, or was away, for most of the time that producers lost: whoever else took CPU
-    /// meanwhile did not cause that.
+    /// The broker stalled or was away for most of the time that producers lost: other processes that took CPU meanwhile
+    /// are not the cause.
     fn stood_still(&self) -> Option<Conclusion> {
         let (for_s, times, _) = self.stalls(Stalled::Broker);
         self.is_most_of_lost(for_s).then(|| {
@@ -525,7 +525,7 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// The broker said that it takes no more.
+    /// The broker refused more messages by flow control.
     fn credit(&self) -> Conclusion {
         let wait = Awaited::Credit;
         let waited = self.e.broker_run_queue_wait() >= RUN_QUEUE_WAIT;
@@ -579,7 +579,7 @@ fn explain(lacking: Lacking) -> bool {
     lacking.in_faults > 0.0 && lacking.in_faults >= lacking.all * DOMINANT
 }
 
-/// Whether the cause is that somebody waited for a core.
+/// Whether the cause is run-queue wait.
 fn is_of_cores(cause: &Cause) -> bool {
     match cause {
         Cause::ConsumersBehind { why } => is_of_cores(why),

@@ -15,12 +15,12 @@ pub(crate) struct Planned {
     pub(crate) in_flight_limit: Option<u64>,
     /// Deliveries that each message should lead to at least; `None` where only one side is here.
     pub(crate) deliveries_each: Option<f64>,
-    /// Deliveries that each message must lead to by the end; `None` where some consumers take a number of them, or begin
-    /// after messages that nobody keeps for them, or where messages expire.
+    /// Deliveries due for each message by the end; `None` where some consumers take a number of them, or begin after
+    /// messages that are not kept for them, or where messages expire.
     pub(crate) deliveries_due: Option<f64>,
     /// Deliveries of messages that stood in the queues before.
     pub(crate) filled: u64,
-    /// Messages that producers are to send, and no more, all together; `None` where some of them do not end so.
+    /// Total of messages that producers are to send; `None` where some have no such limit.
     pub(crate) messages: Option<u64>,
     pub(crate) closed_loop: bool,
     pub(crate) slow_consumers: bool,

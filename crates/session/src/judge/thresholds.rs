@@ -4,13 +4,13 @@ use measure::Nanos;
 
 /// Seconds. Shorter runs show nothing but their beginning.
 pub(super) const SHORTEST: f64 = 0.5;
-/// Below this share of the requested rate it was not met: what an interval's edges may cut off is less.
+/// Share of the requested rate below which it was missed: more than the edges of an interval can cut off.
 pub const ACHIEVED: f64 = 0.995;
 /// Share of messages over 1 ms late from which on lateness reaches the 99th percentile.
 pub(super) const LATE: f64 = 0.01;
 /// An event loop that is at work for this share of its time has nothing left.
 pub(super) const SATURATED: f64 = 0.9;
-/// Waiting in the run queue for this share of the time slows down what waits.
+/// Share of time in the run queue from which on it slows down a thread.
 pub(super) const RUN_QUEUE_WAIT: f64 = 0.2;
 /// A machine that is idle for less than this share of its time is full.
 pub const FULL: f64 = 0.07;
@@ -24,8 +24,8 @@ pub(super) const DOMINANT: f64 = 0.5;
 pub(super) const TOGETHER: f64 = 0.65;
 /// A run that lost less than this share of its time lost nothing.
 pub(super) const LOST: f64 = 0.02;
-/// Time that was lost explains messages that were not sent where it is at least this part of their share: a schedule may have most of them
-/// in a small part of its time.
+/// Part of the share of unsent messages that lost time must reach to explain them: a schedule may have most of them in
+/// a small part of its time.
 pub(super) const EXPLAINS: f64 = 0.1;
 /// An event loop that is at work for less than this share of its time holds nothing up by its work.
 pub(super) const AT_WORK: f64 = 0.1;
@@ -65,7 +65,7 @@ pub(super) const STALL_ANSWERS: u64 = 10;
 pub(super) const STALL_OWN: f64 = 0.2;
 /// Longest time between a stall that ends in lost connections and the time without connections.
 pub(super) const UNTIL_LOST: Nanos = Nanos::from_millis(50);
-/// Stalls that a summary lists: a broker that stalls without end says nothing new.
+/// Most stalls in a summary: further ones add nothing.
 pub(super) const MOST_STALLS: usize = 1_000;
 /// Steal below this share is noise.
 pub(super) const STEAL: f64 = 0.01;
@@ -79,7 +79,7 @@ pub(super) const WHOLE: f64 = 0.97;
 pub(super) const COVERED: f64 = 0.9;
 /// Above this share of the samples in the kernel's probes, shares of the program's own functions are too low.
 pub(super) const PROBED: f64 = 0.05;
-/// Fewer samples say nothing of a profile's quality.
+/// Fewest samples for a judgement of a profile's quality.
 pub(super) const LEAST_SAMPLES: u64 = stacks::ProfileSummary::FEW_SAMPLES;
 /// Clock sources that are slow to read (about 1 us) or coarse.
 pub(super) const POOR_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];

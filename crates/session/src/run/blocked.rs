@@ -1,6 +1,6 @@
 //! Counts how often the broker blocked publishers, and keeps its reasons.
 
-/// Reasons that are kept; a broker that gives another one each time says nothing new.
+/// Most reasons that are kept; a broker that gives a new one each time adds nothing.
 const MOST_REASONS: usize = 3;
 /// Blocked times that are reported as events; a broker may block and unblock without end.
 const MOST_TOLD: u64 = 50;

@@ -72,7 +72,7 @@ impl BlockPlan {
     }
 }
 
-/// A block that is over, and what processes had used at the ends of its counted part.
+/// A completed block, and the usage of processes at the ends of its counted part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SwitchedBlock {
     pub(crate) block: PlannedBlock,

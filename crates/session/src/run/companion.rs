@@ -22,7 +22,7 @@ pub(crate) trait Companion {
         Collected::default()
     }
 
-    /// A phase begins at this instant; what the run reads at its border has been read.
+    /// A phase begins at this instant; the run's own readings at its border are done.
     fn phase(&mut self, _phase: Phase, _at: Time) {}
 
     /// About a second has ended.
@@ -35,13 +35,13 @@ pub(crate) trait Companion {
         Collected::default()
     }
 
-    /// Ends its work, adds its sums to the run's, and says in warnings what may be wrong with them.
+    /// Ends its work, adds its sums to the run's, and warns of doubtful ones.
     fn finish(&mut self, _run: &mut LoadEnd<'_>) -> Collected {
         Collected::default()
     }
 }
 
-/// How a load ended, and what is made of it.
+/// The end of a load, as companions see it.
 pub(crate) struct LoadEnd<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) record: &'a mut RunRecord,
@@ -92,7 +92,7 @@ pub(crate) struct Unread {
     pub(crate) asked: Time,
     /// When it was known that there is no answer.
     pub(crate) at: Time,
-    /// The node that should have answered: 0 for a single broker, `None` where it is somebody else.
+    /// The node that should have answered: 0 for a single broker, `None` for another peer.
     pub(crate) node: Option<usize>,
     /// The missing reading: `the memory of one@host is not read`.
     pub(crate) what: String,

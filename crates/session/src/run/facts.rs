@@ -157,7 +157,7 @@ impl Recording<'_> {
         seconds as f64 / self.lag_and_p99.len().max(1) as f64
     }
 
-    /// Whether the rate has a trend. That of a schedule is what it should be.
+    /// The trend of the rate; `None` with a schedule, whose trend is intended.
     fn trend(&self) -> Option<f64> {
         let first = self.first();
         let operates = first.is_some_and(|first| first.operations.is_some());
@@ -266,9 +266,9 @@ fn drained(outcome: &load::Outcome) -> Nanos {
     drain.map_or(Nanos::ZERO, |span| span.end.since(span.start))
 }
 
-/// Deliveries that did not come and that nothing else tells, and of how many messages where a ledger knows that; without
-/// one the fewest, by those that are due for each message; what stood in queues before came first. What the broker was
-/// asked to confirm is told as lost, outstanding, refused or not confirmed.
+/// Deliveries that are missing without another report, and of how many messages if a ledger knows that. Without one it
+/// is their minimum, from those due for each message; messages that stood in queues before came first. Messages with
+/// confirms are reported as lost, outstanding, refused or not confirmed.
 fn not_received(outcome: &load::Outcome, planned: &Planned) -> Option<(u64, Option<u64>)> {
     let totals = &outcome.totals;
     let missing = match &outcome.ledger {

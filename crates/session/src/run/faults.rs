@@ -33,17 +33,17 @@ pub(crate) enum FaultEvent {
         late: Nanos,
         /// Planned duration.
         asked: Option<Nanos>,
-        /// Whether what it killed is to stay away to the end.
+        /// Whether the killed node is to stay away to the end.
         for_good: bool,
         /// CPU time of the hit processes, just before.
         cpu: Option<Nanos>,
     },
-    /// The broker goes on, or is ready again; its process from now on.
+    /// The broker continues, or is ready again; its process from now on.
     Back {
         at: Time,
         returned: Option<Returned>,
     },
-    /// A killed node starts again below this process: what it uses until it is back is its own.
+    /// A killed node starts again below this process, whose usage until it is back is the node's own.
     Starts { node: usize, pid: u32 },
     /// The first confirm after the latest fault is awaited from now on.
     Watched,
@@ -102,7 +102,7 @@ pub(super) struct Faults {
     events: Receiver<FaultEvent>,
     /// Faults that have begun, or failed to.
     outcomes: Vec<FaultOutcome>,
-    /// The one of them from which the broker's return is watched.
+    /// Index of the outcome whose fault's first confirm is watched for.
     watched: Option<usize>,
     /// Since when the broker is away, and why.
     away: Option<(Time, String)>,
@@ -119,13 +119,13 @@ pub(super) struct Player<'env> {
     tell: Sender<FaultEvent>,
     /// The broker's state when sending had ended.
     state: Option<BrokerState>,
-    /// Whether the broker was killed for good, so that nobody asks it for anything.
+    /// Whether the broker was killed for good, so that it is asked nothing more.
     is_gone: bool,
 }
 
 impl Player<'_> {
-    /// Plays faults until the load has ended; a broker that is away is brought back first. What the broker said of itself
-    /// when sending had ended, where it was there to be asked.
+    /// Plays faults until the load has ended; a broker that is away is brought back first. Returns the broker's state
+    /// when sending had ended, where it could be asked.
     pub(super) fn run(mut self) -> Option<BrokerState> {
         self.play(self.faults);
         self.control.release();
@@ -480,7 +480,7 @@ impl Faults {
         Some(Warning::new(tier, Finding::FaultsMissed { faults }))
     }
 
-    /// Takes the embedded broker's own word for what it did.
+    /// Adds the embedded broker's own report of its faults.
     fn add_played(&mut self, played: &PlayedFaults) {
         let order: Vec<usize> = (outages(&self.specs).iter()).map(|(at, _)| *at).collect();
         for (at, (spec, done)) in self.specs.iter().zip(&played.faults).enumerate() {

@@ -84,7 +84,7 @@ pub(super) fn fill(
     )))
 }
 
-/// Ends each group when its queues are full, and tells how many messages that are.
+/// Ends each group when its queues are full; returns the number of messages for that.
 fn limit(plan: &mut Plan, loads: &[LoadSpec]) -> u64 {
     let mut all = 0_u64;
     for (group, load) in plan.groups.iter_mut().zip(loads) {
@@ -95,7 +95,7 @@ fn limit(plan: &mut Plan, loads: &[LoadSpec]) -> u64 {
     all
 }
 
-/// The queues that are filled, in words.
+/// The filled queues, as text.
 fn queues(plan: &Plan) -> String {
     let mut all = plan.groups.iter().flat_map(|group| &group.destinations);
     match (all.next(), all.count()) {

@@ -28,7 +28,7 @@ pub(crate) struct Ending {
     pub(crate) topology: Topology,
     /// The Erlang processes of each of the broker's nodes, as far as the nodes answered.
     pub(crate) processes: Vec<Vec<ErlangProcess>>,
-    /// Warnings that do not follow from what was measured.
+    /// Warnings that do not follow from measurements.
     pub(crate) warnings: Vec<Warning>,
 }
 
@@ -38,7 +38,7 @@ const TOP_FUNCTIONS: usize = 20;
 const MESSAGES: &str = "messages";
 
 impl Recording<'_> {
-    /// Keeps what a program that loaded the broker has left.
+    /// Keeps the results of a program that loaded the broker.
     pub(super) fn keep_program(&mut self, program: load::ProgramEnd) {
         if let Some(writer) = &mut self.writer {
             writer.write_file(&program.log, program.output.as_bytes());

@@ -10,7 +10,7 @@ const MOST: f64 = 1.1;
 /// A measured phase that ends this much before its planned length was ended by the load.
 const EARLY: Nanos = Nanos::from_millis(1);
 
-/// Messages from the beginning of the measured phase on, and the end of the slice that had the last of them.
+/// Messages since the measured phase began, and the end of the slice with the last of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moved {
     count: u64,

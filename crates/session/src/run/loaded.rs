@@ -48,7 +48,7 @@ impl Loaded {
             .collect()
     }
 
-    /// Reads what it uses.
+    /// A reader of the broker's usage.
     pub(super) fn usage(&self) -> Box<ProcUsage> {
         let Processes { main, further, .. } = &self.processes;
         let of_nodes = self.nodes.iter().map(|node| node.port);
@@ -129,7 +129,7 @@ impl Loaded {
         node.filter(|_| self.nodes.len() > 1)
     }
 
-    /// Blocks with profiling and without it, where such are wanted.
+    /// Blocks with profiling and without, where requested.
     pub(super) fn blocks(&self, spec: &ProfileSpec, seed: u64) -> Blocks {
         let wanted = spec.blocks;
         wanted.map_or_else(Blocks::default, |length| {

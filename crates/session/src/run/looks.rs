@@ -11,7 +11,7 @@ impl Companion for Looks {
         Collected::default()
     }
 
-    /// Keeps who looked into the broker, and says so where that was while the load ran.
+    /// Keeps the looks into the broker, and warns of those during the load.
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
         self.read();
         let origin = run.record.origin;

@@ -19,14 +19,14 @@ use experiment::Experiment;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a thread that waits for its next reading checks whether it should end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Readings that wait for whoever takes them; he comes once a second.
+/// Most readings that wait to be taken, which happens once a second.
 const MOST_WAITING: usize = 1_024;
 /// Answers of a node whose times are kept: those of two days at one a second or two.
 const MOST_TIMES: usize = 100_000;
 /// The VM's memory kinds that a run keeps; the rest of its total is the emulator's own.
 const KINDS: [&str; 6] = ["total", "processes", "ets", "binary", "code", "atom"];
 
-/// Threads that read the memory of nodes, and what they have read.
+/// Threads that read the memory of nodes, and their readings.
 #[derive(Debug, Default)]
 pub(super) struct MemoryWatch {
     /// Time between two readings.
@@ -192,7 +192,7 @@ impl Companion for MemoryWatch {
         self.take()
     }
 
-    /// Ends the readings, and says what they cost. One that is waited for ends with its time-out, and nobody hears of it.
+    /// Ends the readings, and reports their cost. One in flight ends with its time-out, unnoticed.
     fn load_ended(&mut self) -> Collected {
         self.stop.store(true, Ordering::Relaxed);
         let mut read = self.take();
@@ -279,7 +279,7 @@ impl MemoryTask {
         }
     }
 
-    /// Waits for a time; answers whether to go on then.
+    /// Waits for a time; returns whether to continue.
     fn wait(&self, due: Time) -> bool {
         loop {
             if self.stop.load(Ordering::Relaxed) {

@@ -78,8 +78,8 @@ pub struct RunOptions {
     pub runs_dir: Option<PathBuf>,
     /// Labels that are kept in the run's folder.
     pub labels: Labels,
-    /// The command line that does it again. Who parsed it leaves secrets out; what looks like one in it is hidden
-    /// once more before it is kept.
+    /// The command line that repeats the run. Its parser leaves secrets out, and apparent ones are hidden once more
+    /// before it is kept.
     pub command: Vec<String>,
     /// The `bellows` executable, which is started again for the embedded broker and for the
     /// guardian of a managed one.
@@ -119,8 +119,8 @@ pub struct RunOutcome {
     /// The content of `run.json`, always with a `summary`. Where the load broke off, `state` is `failed`, `error` says
     /// why, and the measurements until then are present.
     pub record: RunRecord,
-    /// The measured phase as one interval with whole histograms, which also hold what was
-    /// acknowledged and delivered in the drain.
+    /// The measured phase as one interval with whole histograms, which also hold the drain's acknowledgements and
+    /// deliveries.
     pub measured: Interval,
     /// Profiles of the measured phase, one per event, as in the run folder.
     pub profiles: Vec<Profile>,
@@ -300,7 +300,7 @@ fn apply_load(
     end_load(recording, result, during, &*broker, profiled, control)
 }
 
-/// The end of a run whose load has ended; `during` is what its broker said of itself when sending had ended.
+/// The end of a run whose load has ended; `during` is the broker's state when sending had ended.
 fn end_load(
     mut recording: Recording<'_>,
     result: Result<load::Outcome, load::Error>,

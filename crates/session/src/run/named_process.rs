@@ -82,7 +82,7 @@ fn row(pid: u32, nodes: &ErlangNodes) -> [String; 5] {
     ]
 }
 
-/// The rows below their heads, in columns. Names may hold line breaks, and a row has one line.
+/// Rows below their heads, in columns. Line breaks in names are replaced: a row has one line.
 fn table(rows: &[[String; 5]]) -> String {
     let heads = ["pid", "user", "ports", "started (UTC)", "name"].map(str::to_owned);
     let more = rows.len().saturating_sub(MOST_LISTED);
@@ -115,7 +115,7 @@ struct ErlangNodes {
 }
 
 impl ErlangNodes {
-    /// The nodes of this machine; without an EPMD those alone are known that say their name on the command line.
+    /// The nodes of this machine; without an EPMD only those that have their name on the command line.
     fn list() -> Self {
         let port = std::env::var("ERL_EPMD_PORT").ok();
         let port = port.and_then(|port| port.parse().ok()).unwrap_or(EPMD_PORT);
@@ -174,7 +174,7 @@ impl ErlangNodes {
         known
     }
 
-    /// Whether what was typed means this node; one that was started without a host is on this machine.
+    /// Whether the typed name means this node; one that was started without a host is on this machine.
     fn means(&self, typed: &str, node: &str) -> bool {
         let parts = |name: &str| match name.split_once('@') {
             Some((name, host)) => (name.to_owned(), Some(host.to_owned())),
@@ -190,8 +190,8 @@ impl ErlangNodes {
     }
 }
 
-/// The names in a node's command line, or else its variable's: what RabbitMQ starts for a moment, as to start an EPMD, has RabbitMQ's
-/// variables and a name of its own.
+/// Names in a node's command line, or else in its variable: short-lived nodes of RabbitMQ, as for starting an EPMD,
+/// have RabbitMQ's variables and a name of their own.
 fn told(arguments: &[String], variable: impl FnOnce() -> Option<String>) -> Vec<String> {
     let flags = arguments.windows(2);
     let typed = flags.filter(|pair| matches!(pair[0].as_str(), "-sname" | "-name"));

@@ -5,8 +5,8 @@ use archive::NodeSummary;
 use super::recording::Recording;
 
 impl Recording<'_> {
-    /// Notes what each node has used when the measured phase begins. Its memory counts from here on: it may be killed
-    /// before the first interval ends.
+    /// Notes each node's usage when the measured phase begins. Its memory counts from here on: it may be killed before
+    /// the first interval ends.
     pub(super) fn begin_nodes(&mut self) {
         self.nodes_before = Some(self.usage.nodes());
         self.node_peaks.clear();

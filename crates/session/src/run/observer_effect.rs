@@ -13,14 +13,15 @@ use profile::SamplingSwitch;
 use super::blocks::{BlockPlan, BlockUsage, GUARD, PlannedBlock, SwitchedBlock, Switching};
 use crate::usage::between;
 
-/// Slices end when a loop next looks at the clock: so much after a block's border they still belong to the block before it.
+/// Slices end when a loop next reads the clock: up to this long after a block's border they still belong to the
+/// previous block.
 const SKEW: Nanos = Nanos::from_millis(20);
 /// Share of a block's counted part that its slices have to cover.
 const COVERED: f64 = 0.7;
 /// The percentile of latencies that is compared.
 const PERCENTILE: f64 = 99.0;
 
-/// Blocks of the run with and without profiling, where such are wanted.
+/// Blocks of the run with and without profiling, where requested.
 #[derive(Default)]
 pub(crate) struct Blocks {
     wanted: Option<WantedBlocks>,
@@ -42,7 +43,7 @@ struct WantedBlocks {
     usage: BlockUsage,
 }
 
-/// Blocks while the load goes on.
+/// Blocks during the load.
 struct RunningBlocks {
     plan: BlockPlan,
     switching: Switching,
@@ -73,7 +74,7 @@ impl Blocks {
         self.stop();
     }
 
-    /// Ends switching; what was counted stays.
+    /// Ends switching; counts stay.
     pub(super) fn stop(&self) {
         if let Some(running) = &self.running {
             running.switching.stop();
@@ -103,7 +104,7 @@ impl Blocks {
         });
     }
 
-    /// Counts what a slice holds in its block.
+    /// Adds a slice's counts to its block.
     pub(super) fn add(&mut self, slice: &Slice, operations: Option<Operations>) {
         if let Some(running) = &mut self.running {
             running.counts.add(slice, operations);
@@ -242,7 +243,7 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
 /// Figures of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct BlockFigures {
-    /// Of what is counted most.
+    /// Messages sent per second, or operations.
     sent_rate: f64,
     received_rate: f64,
     broker_cores: Option<f64>,

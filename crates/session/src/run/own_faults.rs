@@ -30,7 +30,7 @@ pub(super) fn fault_of_node(
     its.find(|it| it.from_s <= until && it.until_s >= from)
 }
 
-/// A fault in words: `kill of node 1`.
+/// A fault as text: `kill of node 1`.
 pub(super) fn named(fault: &FaultOutcome) -> String {
     match fault.node {
         Some(node) => format!("{} of node {node}", fault.kind),

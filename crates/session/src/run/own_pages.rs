@@ -12,7 +12,7 @@ use brokers::Broker;
 use experiment::{Experiment, OwnPage, ProbedAddresses};
 use web::page_server::PageServer;
 
-/// The pages that a run serves, until this is dropped: then nothing of them is left on the broker's node either.
+/// The pages that a run serves, until this is dropped, which also removes everything from the broker's node.
 #[derive(Debug, Default)]
 pub(super) struct OwnPages(Vec<Served>);
 
@@ -24,7 +24,7 @@ struct Served {
 }
 
 impl OwnPages {
-    /// Serves what the experiment's probes ask for.
+    /// Serves the pages of the experiment's probes.
     ///
     /// # Errors
     /// The broker's node is not reached, or nothing can be listened on.
@@ -36,7 +36,7 @@ impl OwnPages {
         Ok(Self(pages.collect::<Result<_, _>>()?))
     }
 
-    /// Where probes find what has its address only now.
+    /// Addresses of pages and APIs that are known only now.
     pub(super) fn addresses(&self, broker: &dyn Broker) -> ProbedAddresses {
         let pages = self.0.iter();
         let address = |it: &Served| (it.kind, format!("http://{}", it.server.address()));
@@ -46,7 +46,7 @@ impl OwnPages {
         }
     }
 
-    /// Ends them, and says what each cost, or what was in the way.
+    /// Ends the pages, and reports the cost of each, or what prevented it.
     fn close(&mut self) -> Collected {
         let mut said = Collected::default();
         for Served { page, server, .. } in std::mem::take(&mut self.0) {

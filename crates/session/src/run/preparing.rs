@@ -1,4 +1,4 @@
-//! Prepares the data of a broker once, and finds it again: what runs begin with a copy of.
+//! Prepares a broker's data once, and finds it again, for runs to begin with a copy.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::prepared::{self, DATA, PreparedData, PreparedFolder, PreparedLock};
 use crate::{Error, Observer, observer::starting};
 use experiment::{BrokerSpec, Experiment};
 
-/// Seconds in which the compact header's clock, which wraps after 78 hours, tells messages of before a run.
+/// Seconds in which the compact header's clock, which wraps after 78 hours, distinguishes older messages.
 const COMPACT_CLOCK_S: u64 = 72 * 3_600;
 
 /// Data that a run begins with a copy of.
@@ -23,7 +23,7 @@ pub(super) struct PreparedInUse {
     _lock: PreparedLock,
 }
 
-/// The data that an experiment's broker begins with: what was prepared before, or is now. `None` where it wants none.
+/// The data that an experiment's broker begins with, prepared earlier or now. `None` where none is requested.
 pub(super) fn prepare(
     experiment: &Experiment,
     options: &RunOptions,
@@ -88,8 +88,8 @@ impl PreparedInUse {
     }
 }
 
-/// Whether messages of it cannot be taken for those of a run: the compact header knows no run, and tells them by their time
-/// alone.
+/// Whether its messages cannot be mistaken for a run's: the compact header has no run number, and only its time
+/// distinguishes them.
 fn is_usable(found: &PreparedData, experiment: &Experiment) -> bool {
     let sends = experiment.load.iter().any(|load| load.has_producers());
     let age = (Clock.now().0 / 1_000_000_000).checked_sub(found.clock_s);
@@ -108,7 +108,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Starts a broker, fills it, ends it in order, and keeps its data. Half of it is never kept.
+    /// Starts a broker, fills it, ends it in order, and keeps its data: all or nothing.
     fn make(
         &self,
         bellows_exe: &Path,

@@ -7,7 +7,7 @@ use super::observer_effect::SwitchedProfiles;
 use super::recording::Recording;
 
 impl Recording<'_> {
-    /// Goes through the blocks of a load that begins at `started`, where such are wanted.
+    /// Begins the blocks of a load that begins at `started`, where requested.
     pub(super) fn begin_blocks(&mut self, started: Time) {
         let phases = &self.context.phases;
         let sampled = SwitchedProfiles {
@@ -18,7 +18,7 @@ impl Recording<'_> {
             .begin(started + phases.warmup, phases.measure, sampled);
     }
 
-    /// Counts what a slice holds in its block.
+    /// Adds a slice's counts to its block.
     pub(super) fn count_in_block(&mut self, slice: &Slice) {
         let operations = self.first().and_then(|first| first.operations);
         self.blocks.add(slice, operations);

@@ -31,9 +31,9 @@ pub(crate) struct Profiling {
     /// The origin of its times, also by the wall clock, where it differs from that of its files.
     origin: Option<(Time, u64)>,
     started: Option<Time>,
-    /// When it ended, where others go on.
+    /// When sampling of it ended, while others continue.
     until: Option<Time>,
-    /// Only what cannot be made of the stacks again is written, and pprof.
+    /// Only files that cannot be made again from the stacks are written, and pprof.
     is_brief: bool,
     warnings: Vec<Warning>,
 }
@@ -79,7 +79,7 @@ struct SampledPart {
 enum Source {
     /// The sampler, until it is stopped.
     Sampler(Box<Sampler>),
-    /// A sampler that goes on with another file.
+    /// A sampler that is changing to another file.
     Turning(Receiver<Outcome>),
     /// A sampler that is being stopped: its process has ended.
     Stopping(JoinHandle<Result<Outcome, String>>),
@@ -145,7 +145,7 @@ impl Profiling {
         self
     }
 
-    /// Goes on with profiles of a process that is in the place of an earlier one.
+    /// Continues with profiles of a process that replaced an earlier one.
     pub(crate) fn go_on(&mut self, others: Self, why: Warning) {
         for profile in others.profiles {
             let mut profiles = self.profiles.iter_mut();
@@ -209,7 +209,7 @@ impl Profiling {
         self.is_on()
     }
 
-    /// Throws away what was sampled; `false` where nothing was to be.
+    /// Discards the samples; `false` where none were to be taken.
     pub(crate) fn abandon(&mut self) -> bool {
         let profiles = std::mem::take(&mut self.profiles);
         self.started = None;
@@ -250,7 +250,7 @@ impl Profiling {
         self.samplers().map(Sampler::switch).collect()
     }
 
-    /// Whether something of it stays in the broker's way while sampling is switched off.
+    /// Whether profiling costs the broker something even while sampling is switched off.
     pub(crate) fn stays_in_the_way(&self) -> bool {
         self.samplers().any(Sampler::stays_in_the_way)
     }
@@ -368,7 +368,7 @@ impl EventProfile {
         }
     }
 
-    /// Has the sampler go on with a file in another folder; the part before that.
+    /// Has the sampler continue with a file in another folder; returns the part before that.
     fn turn(&mut self, header: &ProfileHeader, dir: Option<&Path>) -> Option<Self> {
         let Source::Sampler(sampler) = &self.part.source else {
             return None;
@@ -394,7 +394,7 @@ impl EventProfile {
         })
     }
 
-    /// Itself, where the turn has come about; else the part before it goes on to the end.
+    /// The new part, where the change has happened; else the previous part continues to the end.
     fn settle(self, before: &mut Self) -> Option<Self> {
         if let (Source::Turning(outcome), Source::Sampler(sampler)) =
             (&before.part.source, &self.part.source)
@@ -483,7 +483,7 @@ impl EventProfile {
         parts
     }
 
-    /// Names what can be named in its parts, and writes the stacks of all of them again.
+    /// Names processes in its parts, and writes the stacks of all of them again.
     fn finish(
         &self,
         mut parts: Vec<Profile>,

@@ -126,7 +126,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Begins the one phase of a recording; whether it goes on is looked at every `poll`.
+    /// Begins the one phase of a recording; its end is checked for every `poll`.
     pub(super) fn begin(
         process: ProcessId,
         from: Time,

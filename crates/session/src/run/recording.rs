@@ -31,7 +31,7 @@ use crate::usage::{NodeUse, Reading, UsageSource, between};
 use brokers::{Listener, log::LogFollower};
 use experiment::Requirement;
 
-/// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
+/// Most events in a record; a broker that blocks and unblocks without end adds nothing.
 const MOST_EVENTS: usize = 1_000;
 /// Intervals of which it is kept that others were answered: those of a day.
 const MOST_ANSWERED: usize = 86_400;
@@ -233,7 +233,7 @@ impl<'a> Recording<'a> {
         control.is_stopping() && self.measured_length == Nanos::ZERO
     }
 
-    /// Tells what the broker has logged since the last time.
+    /// Reports the broker's new log lines.
     pub(super) fn tell_logged(&mut self) {
         let several = self.logs.len() > 1;
         for (node, log) in self.logs.iter_mut().enumerate() {
@@ -246,8 +246,8 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Runs the load, and on a thread beside it what a companion ends when it hears that the load has; what that read of
-    /// the broker.
+    /// Runs the load, and on a thread beside it the work that companions finish at its end; returns the broker's state
+    /// that they read.
     pub(super) fn run(
         self,
         scenarios: &[Box<dyn Scenario>],
@@ -272,7 +272,7 @@ impl<'a> Recording<'a> {
         })
     }
 
-    /// Ends what ran beside the load.
+    /// Ends the companions.
     pub(super) fn finish_companions(&mut self, outcome: &load::Outcome) {
         let mut companions = std::mem::take(&mut self.companions);
         for companion in &mut companions {
@@ -286,7 +286,7 @@ impl<'a> Recording<'a> {
         self.tell_unread();
     }
 
-    /// Calls each companion, and keeps what it has collected.
+    /// Calls each companion, and keeps its results.
     fn call(&mut self, what: impl Fn(&mut dyn Companion) -> Collected) {
         let mut companions = std::mem::take(&mut self.companions);
         for companion in &mut companions {
@@ -338,7 +338,7 @@ impl<'a> Recording<'a> {
         self.summary.warnings.extend(collected.warnings);
     }
 
-    /// Tells what could not be read, each with the fault of the run itself that explains it, where there is one.
+    /// Reports failed readings, each with the run's own fault that explains it, if any.
     fn tell_unread(&mut self) {
         for unread in std::mem::take(&mut self.unread) {
             let [from, until] = [unread.asked, unread.at].map(|it| self.seconds_since_origin(it));
@@ -507,8 +507,8 @@ impl<'a> Recording<'a> {
         self.context.scenarios.first()
     }
 
-    /// Sets what was achieved in an interval against what was requested in it; messages or operations
-    /// that were requested of the first scenario.
+    /// Compares an interval's achieved work with the requested; returns the messages or operations requested of the
+    /// first scenario.
     fn achieve(&mut self, interval: &Interval) -> Option<f64> {
         let start = self.started.filter(|_| interval.phase != Phase::Drain)?;
         let (from, to) = (interval.start.since(start), interval.end.since(start));

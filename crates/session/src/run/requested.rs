@@ -99,7 +99,7 @@ impl Achieved {
         (self.measured, self.variance.sqrt())
     }
 
-    /// Sets it against what was sent in the measured phase, and what of it over 1 ms late.
+    /// Compares it with the messages sent in the measured phase, and those of them over 1 ms late.
     pub(super) fn summary(&self, sent: u64, late: u64) -> RequestedSummary {
         let per = |count: f64, seconds: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         RequestedSummary {

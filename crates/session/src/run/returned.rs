@@ -60,7 +60,7 @@ impl Reattach {
 }
 
 impl Returned {
-    /// Goes on with the profile so far, and says from when to when (seconds of the run) there is none.
+    /// Continues the previous profile, and reports its gap in seconds of the run.
     pub(super) fn go_on(self, before: &mut Profiling, now: f64) {
         let (gone, pid) = (self.gone, Some(self.pid));
         let new = (self.profile).filter(|_| !before.is_of(self.node, pid));

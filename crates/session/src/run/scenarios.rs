@@ -105,8 +105,8 @@ impl ScenarioContext {
     }
 }
 
-/// The quantile of a number of answers that is their median where each silence counts as one of them. Where hardly any
-/// are left beside the silences, the answers are slow, and theirs is the median of all.
+/// The quantile of these answers that is their median when each silence counts as one more. Where hardly any answers
+/// are left beside the silences, the answers are slow, and their median is that of all.
 fn quantile_beside<'a>(answers: u64, silences: impl Iterator<Item = &'a Silence>) -> f64 {
     let (mut count, mut waited) = (0, 0);
     for silence in silences.filter(|it| !it.is_own && !it.is_away) {

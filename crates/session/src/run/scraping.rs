@@ -25,10 +25,10 @@ pub(super) struct Scraping {
     begin: Time,
     /// Begin and end of the measured phase so far: requests due in it count.
     measured: (Option<Time>, Option<Time>),
-    /// Requests of which it is not known yet whether they were due in it: who hears of a phase hears of it later than a page that
-    /// was due at its beginning.
+    /// Requests of which it is unknown whether they were due in the measured phase: news of a phase comes later than a
+    /// page that was due at its beginning.
     undecided: Vec<Scrape>,
-    /// Pages of which a failure was told.
+    /// Pages with a reported failure.
     told_failure: Vec<usize>,
     /// Pages of this machine that another process than the broker serves, and that process.
     foreign: Vec<(usize, ForeignServer)>,
@@ -36,7 +36,8 @@ pub(super) struct Scraping {
     last_failures: BTreeMap<usize, (Time, Time)>,
     /// Pages that a node of the broker serves, and its number.
     nodes: BTreeMap<usize, usize>,
-    /// The page that the broker of the run serves, where it is one: of several it cannot be told what each costs.
+    /// Number of the page that the run's broker serves, if there is exactly one: the costs of several cannot be
+    /// separated.
     of_broker: Option<usize>,
     /// When its pages were requested and had been read, in the measured phase.
     flights: Vec<Flight>,
@@ -71,8 +72,8 @@ impl Scraping {
         }
     }
 
-    /// The broker of the run are these processes and their descendants. Where what a page costs it can be told, `seed` determines at which moments
-    /// that is requested.
+    /// Sets the broker's processes; descendants belong to it. Where the cost of a page can be estimated, `seed`
+    /// determines the moments of its requests.
     pub(super) fn served_by(mut self, broker: &[u32], seed: u64) -> Self {
         if broker.is_empty() {
             return self;
@@ -177,7 +178,7 @@ impl Scraping {
         Some(format!("the run's own {}", fault.name))
     }
 
-    /// Counts the requests of which it is known by now whether they were due in the measured phase; all of them at the end.
+    /// Counts requests that are known to have been due in the measured phase; at the end, all of them.
     fn decide(&mut self, now: Option<Time>) {
         let is_over = self.measured.1.is_some();
         let is_known =
@@ -258,7 +259,7 @@ impl Companion for Scraping {
         scraped
     }
 
-    /// Ends the requests, and says what they cost and what the run lacks of pages.
+    /// Ends the requests, and reports their cost and the run's missing pages.
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
         let Some(scraper) = self.scraper.take() else {
             return Collected::default();
@@ -399,8 +400,8 @@ mod tests {
         }
     }
 
-    /// The measured phase lasts from 2 to 5 s. Whoever hears of a phase hears of it before or after the page that was due at
-    /// the same instant.
+    /// The measured phase lasts from 2 to 5 s. News of a phase comes before or after the page that was due at the same
+    /// instant.
     #[test]
     fn pages_at_the_boundaries_count_as_they_were_due_whatever_is_heard_of_first() {
         for (measure_after, drain_after) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 2)] {

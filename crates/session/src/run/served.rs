@@ -9,12 +9,12 @@ use stacks::ProfileHeader;
 use super::profiling::{Profiling, Sampling};
 use super::recording::Recording;
 
-/// Why there is no profile, and what to do.
+/// Why there is no profile, and the remedy.
 const NAME_IT: &str = "name the broker's own process (--pid, broker.pid) if it runs here";
 
 impl Recording<'_> {
-    /// Watches the process at the other end of our connection, in the place of the one that was found
-    /// by its port. Does nothing where the broker is known.
+    /// Watches the process at the other end of our connection, instead of the one that was found by its port. Does
+    /// nothing where the broker is known.
     pub(super) fn look_who_serves(&mut self) {
         // A broker that was started for the run, or that has already said what it is.
         if !self.context.broker.kind.is_empty() {

@@ -3,7 +3,7 @@
 use load::Silence;
 use measure::Nanos;
 
-/// A broker that answers slowly is silent without end; what matters is how long at most.
+/// Most silences: a broker that answers slowly is silent without end, and only the longest matter.
 const MOST: usize = 1_000;
 
 /// Times in which event loops heard nothing or did not run.

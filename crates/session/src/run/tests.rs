@@ -532,7 +532,7 @@ fn traced() -> Warning {
     Warning::new(Tier::Note, Finding::Traced { functions })
 }
 
-/// Profiles, companions and nodes tell what they found when they end, in whatever order that is.
+/// Profiles, companions and nodes report at their ends, in any order.
 #[test]
 fn warnings_stand_in_one_order_whoever_tells_first() {
     let incomplete = |why: &str| crate::judge::profile_incomplete(why);

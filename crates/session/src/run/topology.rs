@@ -1,5 +1,5 @@
-//! The broker's topology, and what its processes do, read when sending has ended and clients are still connected: a
-//! second later its consumers are gone, and a second earlier the question would disturb what is measured.
+//! The broker's topology and its processes, read when sending has ended and clients are still connected: a second later
+//! its consumers are gone, and a second earlier reading would disturb the measurement.
 
 use std::time::{Duration, Instant};
 
@@ -105,8 +105,8 @@ pub(crate) fn at_end(
     }
 }
 
-/// Asks each node of a broker what its processes do, unless the question before that had no answer in time, or none before the run
-/// was stopped.
+/// Reads the processes of each node of a broker, unless the previous request had no answer in time, or none before the
+/// run was stopped.
 pub(crate) fn processes(
     broker: &dyn Broker,
     topology: &Result<Topology, BrokerError>,
@@ -151,7 +151,7 @@ mod tests {
     struct Hung {
         identity: Identity,
         endpoint: Endpoint,
-        /// Whether whoever asks waits until the time-out.
+        /// Whether requests run into the time-out.
         timed_out: bool,
         asked: AtomicUsize,
     }

@@ -57,7 +57,7 @@ impl Tracing {
         }
     }
 
-    /// The traces; one that a fault of the run itself ended, and no limit, says so.
+    /// The traces; one that a fault of the run itself ended, not a limit, names it.
     fn explained(&self, traces: Vec<TraceState>, faults: &[FaultOutcome]) -> Vec<TraceState> {
         let explained = |mut trace: TraceState| {
             let at = trace.ended.map(|at| at.since(self.origin).as_secs_f64());

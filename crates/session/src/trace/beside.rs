@@ -1,4 +1,4 @@
-//! A trace as a scenario beside a load: its phases are those of the load, and what it counts are the calls of its function.
+//! A trace as a scenario beside a load: its phases are those of the load, and its counts are calls of its function.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -273,7 +273,7 @@ impl RunningTrace<'_> {
         }
     }
 
-    /// Whether nothing is left on the node, or it takes too long to say so.
+    /// Whether nothing is left on the node, or it takes too long to confirm that.
     fn is_over(&mut self, now: Time) -> bool {
         let last = self.phases.last;
         if !self.is_ended {

@@ -2,8 +2,8 @@
 //! which calls they were.
 //!
 //! Those of one node are one trace there, because before Erlang/OTP 27 a node has no more. A thread talks with the node
-//! ([`node`]) and tells each trace's scenario ([`beside`]) what it saw of that one's function; which calls they were goes to a
-//! log ([`log`]), from which the run takes them.
+//! ([`node`]) and reports to each trace's scenario ([`beside`]) the calls of its function; their details go to a log
+//! ([`log`]), from which the run takes them.
 
 mod beside;
 mod counts;

@@ -78,12 +78,12 @@ pub(super) enum Order {
 pub(crate) struct NodeTraces {
     /// How to reach the node; `None` before there is one.
     node: Option<ConnectOptions>,
-    /// Functions of all of them, and what they may cost together.
+    /// Functions of all traces, and limits of their common cost.
     options: TraceOptions,
     traces: Vec<OneTrace>,
     /// Where each scenario hears, until it has taken that.
     seats: Mutex<Vec<Option<Receiver<NodeNews>>>>,
-    /// Where the thread tells each scenario, until it runs.
+    /// Channels to each scenario, until the thread runs.
     tell: Mutex<Option<Vec<Sender<NodeNews>>>>,
     pub(super) log: TraceLog,
 }
@@ -156,7 +156,7 @@ impl NodeTraces {
         }
     }
 
-    /// Connects, and traces for a moment, so that what the node refuses is known before the load begins.
+    /// Connects, and traces for a moment, so that refusals of the node are known before the load begins.
     fn prepare(&self) -> Result<(Helper, NodeClock), Problem> {
         let Some(node) = &self.node else {
             let help = "name it with broker.node";
@@ -247,7 +247,7 @@ struct OpenCall {
     traces: Vec<usize>,
 }
 
-/// Sorts what the node tells by trace.
+/// Sorts the node's messages by trace.
 struct CallSorter<'a> {
     of: &'a NodeTraces,
     clock: NodeClock,
@@ -261,7 +261,7 @@ struct CallSorter<'a> {
 }
 
 impl CallSorter<'_> {
-    /// Follows the trace until its end; what ended it on the node.
+    /// Follows the trace until its end; returns what ended it on the node.
     fn run(&mut self, trace: &mut Trace<'_>, orders: &Receiver<Order>) -> Result<Ended, Error> {
         let mut end: Option<(Time, Time)> = None;
         loop {
@@ -410,14 +410,14 @@ impl CallSorter<'_> {
         }
     }
 
-    /// Keeps what has not returned.
+    /// Keeps calls that have not returned.
     fn keep_open(&mut self) {
         let mut open: Vec<OpenCall> = self.open.drain().map(|(_, open)| open).collect();
         open.sort_by_key(|it| it.at);
         open.into_iter().for_each(|open| self.keep(open));
     }
 
-    /// Keeps what has not returned, and says what ended the traces.
+    /// Keeps calls that have not returned, and reports the end of the traces.
     fn finish(mut self, result: Result<Ended, Error>) {
         self.keep_open();
         let why = match &result {
@@ -431,7 +431,7 @@ impl CallSorter<'_> {
     }
 }
 
-/// Why a trace ended by itself, and by which limit; none where it was told to.
+/// Why a trace ended by itself, and by which limit; `None` where it was told to end.
 fn reason(ended: &Ended) -> Option<(String, String)> {
     let is_told = *ended == Ended::Asked;
     (!is_told).then(|| (ended.cause(), ended.limit().to_owned()))

@@ -1,4 +1,4 @@
-//! Managed nodes, with a real RabbitMQ: they start, answer, and leave nothing behind, whoever dies.
+//! Managed nodes, with a real RabbitMQ: they start, answer, and leave nothing behind, whichever process dies.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -216,7 +216,7 @@ fn assert_topology(broker: &RabbitMq) {
     assert_eq!((topology.bindings.len(), topology.omitted), (4, 0));
 }
 
-/// The node says whose queue a process serves, whatever its kind.
+/// The node reports whose queue a process serves, for every kind.
 fn assert_processes(broker: &RabbitMq) {
     let all = broker.erlang_processes(&|| false).unwrap();
     for queue in ["plain", "safe", "log é"] {

@@ -1,5 +1,4 @@
-//! Every kind of failure says what went wrong, what was observed and what to do, in fields of
-//! their own.
+//! Every kind of failure has its cause, observed value and remedy in fields of their own.
 
 use std::io;
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Owns a node with its directory in `parent` until it is killed. Says what happens, line by line.
+/// Owns a node with its directory in `parent` until it is killed. Prints events line by line.
 fn own(parent: &OsString) -> ExitCode {
     let config = Config {
         parent_directory: Some(parent.into()),

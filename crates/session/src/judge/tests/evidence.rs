@@ -1,12 +1,12 @@
-//! No verdict without its own evidence: what the sentences of random verdicts say of their facts is so, and nothing else that
-//! the facts hold is the cause of what they say first.
+//! No verdict without its own evidence: the sentences of random verdicts are true of their facts, and no other fact
+//! causes their first statement.
 
 use archive::{Awaited, Busy, Capacity, ConnectionTime, Lacking, LoopUse, OwnFault};
 use testkit::Random;
 
 use super::*;
 
-/// Facts of any run: shares of time add up to 1, and everything else is what it may be.
+/// Random facts of a run: shares of time add up to 1, and everything else is within its bounds.
 fn chance(random: &mut Random) -> Facts {
     let share = |random: &mut Random| {
         let whole = random.of(&[0, 1, 20, 300, 999, 1_000]);
@@ -128,7 +128,7 @@ fn chance(random: &mut Random) -> Facts {
     }
 }
 
-/// Whether what was waited for has a share of the time that can be printed.
+/// Whether the awaited event has a share of the time that can be printed.
 fn was_awaited(e: &Facts, wait: Awaited) -> bool {
     let time = e.producers.unwrap_or_default();
     match wait {
@@ -155,7 +155,7 @@ fn lacked_cores(e: &Facts, part: f64) -> bool {
     e.run_queue_wait() >= 0.2 || waited_s > 0.0 && waited_s >= late_s * part
 }
 
-/// Whether who stood still waited for a core for so large a part of that time in the same seconds.
+/// Whether whoever stalled waited in the run queue for this part of that time in the same seconds.
 fn waited_meanwhile(e: &Facts, who: Stalled, part: f64) -> bool {
     let stalls: Vec<_> = e.stalls().filter(|it| it.who == who && !it.away).collect();
     let wait = e.ended.run_queue_waits.first().map(|wait| match who {
@@ -174,7 +174,7 @@ fn is_of_faults(of: Lacking, part: f64) -> bool {
     of.in_faults > 0.0 && of.in_faults >= of.all * part
 }
 
-/// Whether a cause is that somebody had no core.
+/// Whether a cause is lack of a core.
 fn lacks_cores(cause: &Cause) -> bool {
     let code = code(Some(cause));
     let own = [
@@ -219,7 +219,7 @@ fn comes_first(e: &Facts, found: &Verdict) -> bool {
     !stalled.is_some_and(is_explained) && !is_less && !own
 }
 
-/// Whether the facts hold what the sentence for this cause says of them.
+/// Whether the facts support the sentence for this cause.
 fn is_so(e: &Facts, cause: &Cause) -> bool {
     let time = e.producers.unwrap_or_default();
     let rate_is_met = e

@@ -1,4 +1,4 @@
-//! A table of situations: what was observed, and what must be concluded.
+//! A table of situations: facts, and the conclusion that must follow.
 
 use archive::{BrokerUse, Capacity, ConnectionTime, LoopUse, ProducerTime};
 
@@ -75,7 +75,7 @@ pub(super) fn producers(set: fn(&mut ProducerTime)) -> Option<ProducerTime> {
     Some(time)
 }
 
-/// Name, what differs from [`waiting_for_answers`], who it is, and why.
+/// Name, difference to [`waiting_for_answers`], the limit, and why.
 pub(super) type Situation = (&'static str, fn(&mut Facts), LimitedBy, &'static str);
 
 pub(super) const SITUATIONS: &[Situation] = &[

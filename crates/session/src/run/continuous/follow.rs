@@ -146,7 +146,7 @@ impl Follower<'_> {
         Recording::new(context, record, writer, Profiling::off(), usage, observer)
     }
 
-    /// Finishes a period, and tells of it.
+    /// Finishes a period, and reports it.
     fn end(&self, mut recording: Recording<'_>, watch: &Watch, profiling: Profiling, end: Time) {
         let control = self.shared.control;
         let is_short = watch.ended || control.is_stopping();

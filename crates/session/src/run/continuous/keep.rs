@@ -76,8 +76,8 @@ impl Keep {
         }
     }
 
-    /// Removes periods until the disk has room for another; whether it has. Where all of them together would not make
-    /// room, something else has filled the disk: they stay, because they tell what happened before.
+    /// Removes periods until the disk has room for another; whether it has. Where removing all would not make room,
+    /// something else has filled the disk: they stay, as a record of the time before.
     pub(super) fn make_room(&mut self, free: impl Fn(&Path) -> Option<u64>) -> bool {
         let is_free = |wanted: u64| free(&self.runs_dir).is_none_or(|free| free >= wanted);
         // Two of the largest: others take room too.
@@ -99,7 +99,7 @@ impl Keep {
         true
     }
 
-    /// The bytes of each that nobody holds.
+    /// Bytes of each period that is not in use.
     fn removable(&self) -> Vec<u64> {
         let periods = self.periods.iter();
         let removable = periods.filter(|((_, dir), _)| Removable::find(dir, false).is_ok());
@@ -111,7 +111,7 @@ impl Keep {
         std::mem::take(&mut self.troubles)
     }
 
-    /// Removes the oldest one. One that somebody has tagged, looks at or has put files into stays, and counts no more.
+    /// Removes the oldest period. One that a user has tagged, reads or has put files into stays, and counts no more.
     fn remove_oldest(&mut self) {
         let Some(((_, dir), bytes)) = self.periods.pop_first() else {
             return;
@@ -126,7 +126,7 @@ impl Keep {
     }
 }
 
-/// When a period of a recording ended, nanoseconds since 1970; `None` where it is none of it, or still written to.
+/// End of a recording's period, nanoseconds since 1970; `None` for other runs, and while it is being written.
 fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
     let record = entry.record.as_ref().ok()?;
     let period = record.period.as_ref()?;

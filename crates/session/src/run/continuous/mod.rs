@@ -23,7 +23,7 @@ use web::push::{Push, PushNews, PushOptions, Pusher};
 
 /// Whether to stop is checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// New processes are looked for this often where nobody has the name, and where somebody has.
+/// How often new processes are looked for while none has the name, and while some have it.
 const LOOK_EVERY: [Nanos; 2] = [Nanos::from_millis(500), Nanos::from_millis(2_000)];
 /// The shortest period.
 const SHORTEST_PERIOD: Nanos = Nanos::SECOND;
@@ -35,7 +35,7 @@ const MOST_REFUSED: usize = 10_000;
 /// Options of a recording that lasts days.
 #[derive(Clone, Debug)]
 pub struct ContinuousOptions {
-    /// The one process, by its number; the recording ends with it.
+    /// The single process by its id; the recording ends with it.
     pub pid: Option<u32>,
     /// Names of processes: all that have one, now or later.
     pub names: Vec<String>,
@@ -141,7 +141,7 @@ pub struct PeriodEnd {
     pub kept_bytes: u64,
 }
 
-/// Records until stopped, or until the process ends that was named by its number; says how many periods were kept.
+/// Records until stopped, or until the process given by its id ends; returns the number of kept periods.
 ///
 /// # Errors
 /// Where that makes no sense, no archive is kept, the process is not there, or profiling is not permitted.
@@ -215,7 +215,7 @@ fn check(what: &ContinuousOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// The recording's name: what it was given, else those of its processes.
+/// The recording's name: the given one, else those of its processes.
 fn name_of(what: &ContinuousOptions) -> String {
     match (what.recording.as_str(), what.pid) {
         ("", Some(pid)) => named_process::name_of(pid).unwrap_or_else(|| format!("pid-{pid}")),

@@ -67,8 +67,8 @@ struct Seen {
     events: Vec<String>,
 }
 
-/// Looks once for each answer, while this listens on the broker's port; `kind` is empty where nobody has said
-/// what the broker is.
+/// Looks once for each answer, while this listens on the broker's port; `kind` is empty where the broker's kind is
+/// unknown.
 fn look(listener: Listener, kind: &str, answers: &[Server]) -> Seen {
     let dir = tempfile::tempdir().expect("folder");
     let (mut context, record, writer) = begun(dir.path());

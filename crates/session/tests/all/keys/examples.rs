@@ -1,6 +1,6 @@
 //! Values of keys that say more than those of their types.
 
-/// Examples that say more than their type's.
+/// Examples that explain more than their type's.
 pub(crate) const EXAMPLES: &[(&str, &str)] = &[
     ("name", "\"orders\""),
     ("description", "\"Is one queue enough?\""),

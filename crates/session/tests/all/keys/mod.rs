@@ -25,7 +25,7 @@ A duration is written `\"500ms\"`, `\"30s\"`, `\"2m\"` or `\"1h30m\"`; a bare nu
 second, or `\"2k\"`, `\"1M\"`, `\"10/min\"`, `\"90k/h\"`. A size is a number of bytes, or `\"4KiB\"`, `\"1MB\"`.
 ";
 
-/// A table of an experiment: its heading, the type that reads it, and what a file with only that table says.
+/// A table of an experiment: its heading, the type that reads it, and a file with that table alone.
 struct Table {
     heading: &'static str,
     of: &'static str,
