@@ -18,8 +18,7 @@ use report::console;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
-/// Prints what went wrong, with `json` as an object on standard output too, and says so to the
-/// shell.
+/// Prints the failure, with `json` as an object on standard output too, and returns its exit code.
 pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode {
     let (problem, code, is_printed) = match outcome {
         Ok(Done::Fine) | Err(Failure::Closed) => return ExitCode::SUCCESS,

@@ -9,15 +9,15 @@ use measure::Problem;
 pub(crate) enum Done {
     /// Nothing to complain about.
     Fine,
-    /// Whether the run reached what was required of it cannot be told.
+    /// Whether the run met its requirements is undecided.
     Unknown,
-    /// The run did not reach what was required of it.
+    /// The run missed a requirement.
     Missed,
     /// There are warnings, and `--strict` makes them count.
     Invalid,
 }
 
-/// Why a command could not do what it was asked to do.
+/// The failure of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The request itself makes no sense.
@@ -28,7 +28,7 @@ pub(crate) enum Failure {
     BrokeOff(Problem),
     /// A signal ended it before there was anything to show.
     Stopped(Problem),
-    /// A signal ended it, and what there was has been printed.
+    /// A signal ended it after its results so far were printed.
     StoppedLate(Problem),
     /// Nobody reads the output any more: no reason to complain.
     Closed,

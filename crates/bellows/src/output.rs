@@ -81,7 +81,7 @@ pub(crate) fn live(shape: Shape, json: bool, quiet: bool) -> Live {
     }
 }
 
-/// Shows a run while it goes on, and stops it when nobody reads its output any more.
+/// Shows a run in progress, and stops it when the output's reader has gone.
 pub(crate) struct Show {
     live: Live,
     control: load::Control,
@@ -100,7 +100,7 @@ impl Show {
         }
     }
 
-    /// Takes it off the screen; whether nobody reads its output any more.
+    /// Clears the screen; returns whether the output's reader has gone.
     pub(crate) fn close(&mut self) -> bool {
         self.live.clear();
         self.live.is_closed()

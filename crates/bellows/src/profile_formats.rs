@@ -39,7 +39,7 @@ impl Output {
         known.map(Self)
     }
 
-    /// The format that the name of a file tells; a flame graph where it has no end.
+    /// The format for a file's extension; a flame graph without one.
     pub(crate) fn of_file(path: &Path) -> Result<Self, Failure> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let formats = all();

@@ -108,7 +108,7 @@ pub(crate) fn stop_broker(stop: &broker::Stop, parent_decides: bool) -> Result<(
 /// Signals that end a run in order the first time.
 const ENDINGS: [i32; 2] = [SIGINT, SIGTERM];
 
-/// Whether whoever started us has a signal ignored.
+/// Whether our parent has a signal ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));

@@ -60,7 +60,7 @@ pub(super) struct RequireArgs {
 }
 
 impl RequireArgs {
-    /// Refuses them beside what makes runs of its own.
+    /// Refuses these options beside commands that make runs of their own.
     pub(super) fn none_with(&self, what: &str) -> Result<(), Failure> {
         if self.repeat == 1 && self.junit.is_none() && self.fail_if.is_empty() {
             return Ok(());

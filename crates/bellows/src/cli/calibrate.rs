@@ -1,4 +1,4 @@
-//! `calibrate`: what the generator can make on this machine.
+//! `calibrate`: the generator's capacity on this machine.
 
 use clap::Args;
 use measure::{Nanos, counted};

@@ -136,7 +136,7 @@ impl Producing {
 }
 
 impl Consuming {
-    /// Adds what every consumer does; with 0 `connections` each has its own.
+    /// Adds the options of every consumer; with 0 `connections` each has its own.
     pub(super) fn fill(
         &self,
         consumers: Consumers,

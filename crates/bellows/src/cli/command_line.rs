@@ -1,5 +1,5 @@
-//! The command line as the archive keeps it: made from what was parsed, in which secrets, addresses and
-//! changes of an experiment are types of their own, and not from the words that were typed.
+//! The command line as the archive keeps it: made from the parsed values, in which secrets, addresses and changes of an
+//! experiment have types of their own, and not from the typed words.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use super::Cli;
 #[derive(Clone)]
 pub(super) struct Url(pub(super) String);
 
-/// A change `KEY=VALUE` of an experiment, which may hold a secret.
+/// A change `KEY=VALUE` of an experiment, which may contain a secret.
 #[derive(Clone)]
 pub(super) struct Assignment(pub(super) String);
 
@@ -157,7 +157,7 @@ fn shown(parser: &ValueParser, value: &str) -> String {
     }
 }
 
-/// An error about the command line in words for people, and without what may be a secret.
+/// An error of the command line for people, without possible secrets.
 pub(super) fn readable(mut error: clap::Error) -> clap::Error {
     use std::error::Error as _;
     // It repeats a whole argument, with its value.
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// An option whose name speaks of a secret or an address has a type that hides it.
+    /// An option whose name suggests a secret or an address has a type that hides it.
     #[test]
     fn secrets_and_addresses_are_typed_as_such() {
         fn look(command: &Command, found: &mut usize) {

@@ -1,4 +1,4 @@
-//! `compare`: what runs of two sides, made before, say of the difference; or histogram logs of any tool.
+//! `compare`: the difference between existing runs of two sides, or between histogram logs of any tool.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -258,7 +258,7 @@ impl CompareArgs {
     }
 }
 
-/// The runs that can be read, the oldest first; where there are none, `missing` says so.
+/// The readable runs, oldest first; `missing` is the message where there are none.
 fn readable(
     mut entries: Vec<archive::RunEntry>,
     missing: impl FnOnce() -> Failure,

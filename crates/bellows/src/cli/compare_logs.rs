@@ -32,7 +32,7 @@ impl From<RecordedUnit> for LogUnit {
     }
 }
 
-/// The logs of both sides, and what they decide.
+/// The logs of both sides, and the decision.
 pub(super) struct ComparedLogs {
     pub(super) a: Vec<LatencyLog>,
     pub(super) b: Vec<LatencyLog>,

@@ -75,7 +75,7 @@ impl ComparisonFiles {
         self.flame.is_some()
     }
 
-    /// Writes what was decided; `page` makes the page for the folder that it will lie in.
+    /// Writes the decision; `page` makes the page for its future folder.
     pub(super) fn write(
         &self,
         of: &ComparedMatrix,
@@ -123,7 +123,7 @@ fn write(
     written.map_err(|e| Failure::io("write", path, &e))
 }
 
-/// Draws what call paths cost on both sides.
+/// Draws the costs of call paths on both sides.
 fn draw(path: &Path, of: &ComparedMatrix) -> Result<(), Failure> {
     let one = of.alone();
     let Some(stacks) = one.and_then(|it| it.stacks.as_ref()) else {

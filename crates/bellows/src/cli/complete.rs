@@ -87,13 +87,12 @@ fn is_word(text: &OsStr) -> bool {
     text.as_encoded_bytes().iter().all(plain)
 }
 
-/// The candidates that can be typed as they are: shells insert them without quotes, and a file's name may hold a
-/// command.
+/// Candidates that can be typed literally: shells insert them without quotes, and a file's name may hold a command.
 fn words(files: Vec<CompletionCandidate>) -> impl Iterator<Item = CompletionCandidate> {
     files.into_iter().filter(|file| is_word(file.get_value()))
 }
 
-/// Ids, from either end as commands take them. A name that somebody gave a folder may hold anything.
+/// Ids, from either end as commands take them. A folder's name may hold anything.
 fn run_ids(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
     let folder = std::env::var_os("BELLOWS_RUNS").filter(|folder| !folder.is_empty());
     let folder = folder.map_or_else(archive::default_runs_dir, Into::into);
@@ -110,7 +109,7 @@ fn run_ids(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
     starting_with(typed, last.chain(ends).map(|id| (id, String::new())))
 }
 
-/// The candidates that begin with what was typed, each with its help.
+/// The candidates that begin with the typed text, each with its help.
 pub(super) fn starting_with(
     typed: &OsStr,
     all: impl Iterator<Item = (String, String)>,

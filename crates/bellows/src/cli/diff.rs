@@ -238,7 +238,7 @@ fn side<'p>(part: &'p ProfilePart, name: &'p str) -> DifferenceSide<'p> {
 }
 
 impl Form {
-    /// The form that a file's name tells; a flame graph where it has no end.
+    /// The form for a file's extension; a flame graph without one.
     fn of_file(file: &Path) -> Result<Self, Failure> {
         match file.extension().and_then(|it| it.to_str()) {
             Some("svg") => Ok(Self::Svg),

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine lets us measure.
+//! `doctor`: checks of this machine for measuring.
 
 use clap::Args;
 use report::console::{self, CheckRow, CheckStatus};

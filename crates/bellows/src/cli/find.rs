@@ -1,4 +1,4 @@
-//! Finding the run that somebody means.
+//! Finds the run that a user's name means.
 
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,7 @@ use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
 use crate::{output, pictures};
 
-/// Names of the standard output. A second opening of it would overwrite what the first one prints.
+/// Names of standard output. Opening it a second time would overwrite the first one's output.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 const EXAMPLES: &str = "\
@@ -95,7 +95,7 @@ pub(super) fn is_stdout(file: &Path) -> bool {
     STDOUT.iter().any(|name| file == Path::new(name))
 }
 
-/// The file of this name in the current folder, unless it is what was read (`source`), or part of a recording.
+/// The file of this name in the current folder, unless it is the source, or part of a recording.
 fn usual_file(name: String, source: &Path) -> Result<PathBuf, Failure> {
     let file = PathBuf::from(name);
     if is_source(&file, source) {

@@ -1,4 +1,4 @@
-//! `bellows help`: what a command takes, and the documents, which are in the binary.
+//! `bellows help`: usage of commands, and the documents, which are in the binary.
 
 use std::ffi::OsStr;
 

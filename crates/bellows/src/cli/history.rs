@@ -40,7 +40,7 @@ pub(crate) struct HistoryArgs {
 }
 
 impl HistoryArgs {
-    /// Reads the runs and prints what they say.
+    /// Reads the runs and prints their history.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
         let wanted = entries.iter().filter(|entry| {

@@ -44,7 +44,7 @@ confirmed (they follow none), 5 under --strict in place of 4, or where a trial t
 /// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
 type Begun = (PathBuf, LimitTrials, FolderLock);
 
-/// Trials where nobody says how many.
+/// Default limit of trials.
 const MOST_TRIALS: u32 = 60;
 
 /// Options of `bellows limit`.
@@ -99,7 +99,7 @@ fn precision(text: &str) -> Result<f64, String> {
 }
 
 impl LimitArgs {
-    /// Makes the trials and prints what they say.
+    /// Makes the trials and prints their result.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut experiment = load(&self.experiment)?;
         // A profile costs the broker some of the rate that is looked for.
@@ -152,7 +152,7 @@ impl LimitArgs {
         }
     }
 
-    /// The folder and the plan: a new one, or the one that is gone on with.
+    /// The folder and the plan: a new one, or the one to resume.
     fn planned(&self, experiment: &Experiment) -> Result<Begun, Failure> {
         let own = first_rate(experiment).map_err(Failure::Usage)?;
         let first = self.from.map_or(own, Rate::get);
@@ -196,7 +196,7 @@ impl LimitArgs {
         }
     }
 
-    /// The folder of a search: a new one, or the one that is gone on with.
+    /// The folder of a search: a new one, or the one to resume.
     fn begun(&self, experiment: &Experiment, fresh: LimitTrials) -> Result<Begun, Failure> {
         let runs_dir = &self.output.runs.runs;
         match &self.resume {
@@ -254,7 +254,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Makes all that are missing; what ended it before, where anything did.
+    /// Makes all missing trials; returns the failure that ended this early, if any.
     fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
         let output = &self.args.output;
         let mut exporter = match output.metrics.start(&self.trials.name, output.quiet) {
@@ -322,7 +322,7 @@ impl Search<'_> {
         carried.report.map(|_| ())
     }
 
-    /// Finds what the trials say.
+    /// Decides from the trials.
     fn decide(&mut self) {
         self.trials.found = Some(found_limit(&self.trials));
         self.trials.suggested = self.suggested();
@@ -366,7 +366,7 @@ impl Search<'_> {
         tell_one(&self.args.output, &about, record)
     }
 
-    /// Decides what the trials say, and tells it.
+    /// Decides from the trials, and reports the decision.
     fn tell(&mut self) -> Result<Done, Failure> {
         self.decide();
         tell(&self.args.output, &self.dir, &self.trials)

@@ -9,7 +9,7 @@ use super::args::OutputArgs;
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// Prints what the trials say, keeps it with its page, and says how the command ends.
+/// Prints and stores the trials' result with its page, and returns the command's exit.
 pub(super) fn tell(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<Done, Failure> {
     match output.json {
         true => output::print_json(trials)?,

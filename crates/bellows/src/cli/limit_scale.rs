@@ -41,8 +41,8 @@ pub(super) fn check(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experi
     first.ok_or_else(|| Failure::usage("there are no numbers of clients", "give --scale some"))
 }
 
-/// The experiment as a folder that is gone on with holds it: with the least number of clients that it had then. Further numbers may be
-/// smaller.
+/// The experiment as a resumed folder holds it: with the least number of clients that it had then. Further numbers may
+/// be smaller.
 pub(super) fn as_then(
     experiment: &Experiment,
     stopped: &LimitTrials,
@@ -59,7 +59,7 @@ pub(super) fn as_then(
 }
 
 impl Scaling<'_> {
-    /// Makes the runs and prints what they say.
+    /// Makes the runs and prints their result.
     pub(super) fn execute(mut self) -> Result<Done, Failure> {
         let watched = Watched::start()?;
         let broken = self.make_all(&watched).err();

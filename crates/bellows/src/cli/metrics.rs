@@ -1,4 +1,4 @@
-//! Options that let the series of a run out while it goes on.
+//! Options that export a run's series during it.
 
 use clap::Args;
 use measure::Refused;
@@ -82,7 +82,7 @@ impl MetricsArgs {
     }
 }
 
-/// Ends the sending, and says what was not sent.
+/// Ends the sending, and reports unsent series.
 pub(super) fn finish(exporter: Option<Exporter>) {
     for line in exporter.map(Exporter::finish).into_iter().flatten() {
         output::line_aside(&line);

@@ -1,4 +1,4 @@
-//! The command line: what was typed, and one module per command that turns it into what it means.
+//! The command line as typed, and one module per command that resolves it.
 
 mod ab;
 mod args;
@@ -185,12 +185,12 @@ impl Command {
 #[derive(Debug)]
 pub(crate) struct Invocation {
     pub(crate) command: Command,
-    /// Standard output is to hold one JSON value, so that an error has to be one too.
+    /// Standard output is to hold one JSON value, so that an error must be one, too.
     pub(crate) json: bool,
 }
 
-/// Does what programs ask of this one, which no person types: watch over a disposable broker, and complete a
-/// command line for a shell.
+/// Runs requests of programs, which no person types: guarding a disposable broker, and completing a command line for a
+/// shell.
 pub(crate) fn answer_machines() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args
@@ -235,7 +235,7 @@ pub(crate) fn parse() -> Result<Invocation, clap::Error> {
     })
 }
 
-/// The grammar in which `--rate -1` has a value, which is refused as such, and no unknown option `-1`.
+/// The grammar in which `--rate -1` has a value, which is refused as a rate, and not as an unknown option `-1`.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| match arg.get_action().takes_values() {

@@ -1,4 +1,4 @@
-//! `run --observer`: what profiling itself costs, with each event, frequency and way to unwind stacks that is named.
+//! `run --observer`: the cost of profiling itself, for each given event, frequency and way to unwind stacks.
 
 use archive::{ObserverRow, ObserverTable, RunState};
 use clap::Args;
@@ -14,7 +14,7 @@ use super::perform::{self, Watched};
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// Length of a block where nobody says another.
+/// Default length of a block.
 const BLOCK: Length = Length::seconds(1);
 
 /// How a run is profiled beside its events.
@@ -110,7 +110,7 @@ fn set(profile: &mut ProfileSpec, frequency: Option<u32>, stacks: Option<&String
     }
 }
 
-/// Runs each, one after the other, and prints what profiling cost in them. The first that does not end as planned is the last.
+/// Runs each in turn, and prints the cost of profiling. The first that does not end as planned is the last.
 pub(super) fn table(experiments: &[Experiment], output: &OutputArgs) -> Result<Done, Failure> {
     for experiment in experiments {
         experiment.validate().map_err(Error::from)?;

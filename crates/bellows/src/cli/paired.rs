@@ -178,7 +178,7 @@ impl PairedFolder {
         }
     }
 
-    /// Keeps what was decided of each cell beside its runs.
+    /// Stores the decision of each cell beside its runs.
     pub(super) fn keep(&self, compared: &ComparedMatrix) -> Result<(), Failure> {
         for (cell, of) in self.cells.iter().zip(&compared.cells) {
             if let Some(comparison) = &of.comparison {
@@ -276,8 +276,8 @@ impl PairedCell {
     }
 }
 
-/// Why the last run does not count, or its pair does not, and what becomes of that; `None` where it does, or the other run of its pair said so
-/// before. `anew`: what is said of a pair that may be made anew, see [`anew`].
+/// Why the last run or its pair does not count, and what happens next; `None` where it counts, or the other run of its
+/// pair was already reported. `anew`: the text for a pair that may be repeated, see [`anew`].
 pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
     let (run, before) = of.runs.split_last()?;
     let why = match &run.spoiled {
@@ -381,7 +381,7 @@ mod tests {
 
     use super::*;
 
-    /// A command that was killed says the truth of the run that it had made.
+    /// A killed command's last run is reported correctly on resuming.
     #[test]
     fn a_run_that_is_taken_up_is_told_as_it_is() {
         let run = |spoiled: Option<&str>, own, disturbed| PairedRun {

@@ -1,4 +1,4 @@
-//! Running something through `session`: shown while it goes on, summed up, drawn at the end.
+//! Runs something through `session`: shows it, sums it up, draws it at the end.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub(super) struct Performed {
     pub(super) done: Done,
 }
 
-/// Runs an experiment, shows it, and leaves its report where `keep` says so.
+/// Runs an experiment, shows it, and leaves its report as `keep` requests.
 pub(super) fn experiment(
     experiment: &Experiment,
     output: &OutputArgs,
@@ -106,8 +106,8 @@ fn once(
     })
 }
 
-/// Does the same work several times, each shown in a line, and prints what the runs say together. The first that
-/// does not end as planned is the last.
+/// Repeats a piece of work, each shown in a line, and prints the common result. The first that does not end as planned
+/// is the last.
 fn repeatedly(
     times: u32,
     output: &OutputArgs,
@@ -178,7 +178,7 @@ fn repeatedly(
     })
 }
 
-/// The end of repeated runs that were stopped before one of them was complete.
+/// The failure of repeated runs that were stopped before one of them was complete.
 fn nothing_completed(number: usize, times: u32, kept: Option<&Path>) -> Failure {
     let kept = kept.map(|dir| format!("; what it measured until then is in {}", dir.display()));
     Failure::Stopped(Problem::new(
@@ -188,7 +188,7 @@ fn nothing_completed(number: usize, times: u32, kept: Option<&Path>) -> Failure 
     ))
 }
 
-/// Keeps what the runs say together in the last one's folder, and draws its report with it.
+/// Stores the common result in the last run's folder, and draws its report with it.
 fn draw_repeats(
     repeats: &Repeats,
     last: Option<&(PathBuf, Vec<Profile>)>,
@@ -235,7 +235,7 @@ pub(super) fn tell_one(
     }
 }
 
-/// Prints what several runs say together: for people, or for machines and people.
+/// Prints the common result of several runs: for people, or for machines and people.
 fn tell_repeats(
     output: &OutputArgs,
     repeats: &Repeats,
@@ -285,7 +285,7 @@ impl Watched {
     }
 }
 
-/// Work that was done, and what was drawn of it.
+/// Completed work, and its pictures.
 pub(super) struct CarriedOut {
     /// The outcome from `session`.
     pub(super) outcome: RunOutcome,

@@ -1,4 +1,4 @@
-//! A profile, or the part of it that somebody means: a window, or the seconds in which something held.
+//! A profile, or a part of it: a window, or the seconds in which a condition held.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -68,7 +68,7 @@ enum First {
 enum Condition {
     /// Broker, generator or machine stood still.
     Stall,
-    /// A figure of that second is as said.
+    /// A condition on a figure of that second.
     Figure(Box<Requirement>),
 }
 
@@ -303,7 +303,7 @@ impl PartArgs {
 }
 
 impl Condition {
-    /// The windows of a run in which it held, nanoseconds since its origin, and these in words.
+    /// The windows of a run in which it held, nanoseconds since its origin, and their text.
     fn windows(&self, path: &Path) -> Result<(Vec<(u64, u64)>, String), Failure> {
         let run = of_run(path)?;
         match self {

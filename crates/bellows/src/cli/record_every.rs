@@ -190,13 +190,13 @@ struct Screen {
     live: Live,
     quiet: bool,
     is_terminal: bool,
-    /// Warnings that were said, without their figures: each once.
+    /// Warnings that were shown, without their figures: each once.
     said: BTreeSet<String>,
     /// It was reported that periods are not kept.
     paused: bool,
 }
 
-/// Different warnings that are said.
+/// Most warnings that are remembered as shown.
 const MOST_SAID: usize = 1_000;
 
 impl Screen {

@@ -81,7 +81,7 @@ impl ReportArgs {
     }
 }
 
-/// Writes the report without names, and says which of them are words of every report.
+/// Writes the report without names, and reports which of them are words of every report.
 fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
     let built_in = experiment::built_ins();
     let built_in = built_in

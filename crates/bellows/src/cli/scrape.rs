@@ -1,4 +1,4 @@
-//! `scrape`: pages of metrics as data, and what it costs to make them.
+//! `scrape`: pages of metrics as data, and the cost of making them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::{output, signals};
 
 /// Holds the password, or the token where no user is given.
 const PASSWORD_VARIABLE: &str = "BELLOWS_SCRAPE_PASSWORD";
-/// More often nobody needs a page.
+/// Shortest interval between two requests.
 const SHORTEST: Length = Length(Nanos::from_millis(10));
 
 const EXAMPLES: &str = "\
@@ -194,11 +194,11 @@ impl ScrapeArgs {
     }
 }
 
-/// Shows scrapes while they go on.
+/// Shows scrapes in progress.
 struct Show {
     live: Live,
     control: load::Control,
-    /// Whether the last request of each page failed; that one never came the end says.
+    /// Whether the last request of each page failed; pages that never came are reported at the end.
     away: Vec<Option<u64>>,
     /// The page that is awaited, where each is requested once.
     once: Option<String>,
@@ -233,7 +233,7 @@ impl Show {
         }
     }
 
-    /// Takes it off the screen; whether nobody reads its output any more.
+    /// Clears the screen; returns whether the output's reader has gone.
     fn close(&mut self) -> bool {
         self.live.clear();
         self.live.is_closed()
@@ -319,7 +319,7 @@ fn values(plan: &ScrapePlan, scrape: &Scrape) -> Vec<(SeriesName, f64)> {
     cost.map(|it| (it.name, it.value)).chain(selected).collect()
 }
 
-/// Why pages never came, once for all of them.
+/// Why pages never came, in one message.
 fn never_came(summaries: &[ScrapeSummary]) -> Option<Problem> {
     let mut missing = summaries.iter().filter(|it| it.completed == 0);
     let first = missing.next()?;

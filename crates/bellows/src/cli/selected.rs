@@ -1,4 +1,4 @@
-//! The profile that somebody means by a name: of a file, of a run, or of many periods of a recording.
+//! The profile that a name means: of a file, of a run, or of many periods of a recording.
 
 use std::path::{Path, PathBuf};
 

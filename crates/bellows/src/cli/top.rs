@@ -130,7 +130,7 @@ impl TopArgs {
         Ok(Done::Fine)
     }
 
-    /// Prints what the time went into.
+    /// Prints the classes of time.
     fn classes(&self, profile: &Profile) -> Result<(), Failure> {
         match self.json {
             true => output::print_json(&profile.class_shares()),
@@ -183,7 +183,7 @@ impl TopArgs {
     }
 }
 
-/// The failure of a profile that does not say why times off CPU ended.
+/// The failure of a profile without the reasons that ended times off CPU.
 pub(super) fn no_waits(profile: &str) -> Failure {
     Failure::failed(
         format!("{profile} does not say what its threads waited for"),
@@ -192,7 +192,7 @@ pub(super) fn no_waits(profile: &str) -> Failure {
     .observed(profile)
 }
 
-/// The failure of a profile that does not say what its processes do.
+/// The failure of a profile without its processes' roles.
 pub(super) fn identifiers_only(profile: &str) -> Failure {
     Failure::failed(
         format!("{profile} has identifiers of its Erlang processes, not what they do"),

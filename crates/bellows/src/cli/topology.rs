@@ -67,7 +67,7 @@ Examples:
 const SHORTEST_TIMEOUT: Length = Length(Nanos::from_millis(10));
 /// Bindings of a queue.
 const MOST_BINDINGS: u32 = 1_000;
-/// In a pipe, progress is a line in so much time.
+/// Time between two lines of progress in a pipe.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
 /// Hold the password: the first that is set.

@@ -13,7 +13,7 @@ use super::text::key_values;
 use super::values::{Values, bad};
 use crate::failure::Failure;
 
-/// The argument that says where in a stream a subscription starts.
+/// The argument of a subscription's start in a stream.
 const STREAM_OFFSET: &str = "x-stream-offset";
 /// PerfTest's smallest message.
 const SMALLEST: u32 = 12;
@@ -338,8 +338,8 @@ pub(super) fn slow_start(values: &Values, agents: Agents) -> Result<Option<Lengt
 
 type Arguments = std::collections::BTreeMap<String, Argument>;
 
-/// The subscription's arguments, and where in a stream it starts. What `-ca` says of that goes to the
-/// broker as it is, which knows more than `-sco`: intervals such as `1h`.
+/// The subscription's arguments, and its start in a stream. A start in `-ca` goes to the broker unchanged, as it has
+/// more forms than `-sco`: intervals such as `1h`.
 fn arguments(values: &Values) -> Result<(Arguments, Option<StreamOffset>), Failure> {
     let given = values.text("consumer-args").unwrap_or_default();
     let mut arguments: Arguments = key_values("consumer-args", given)?.into_iter().collect();

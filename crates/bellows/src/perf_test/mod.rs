@@ -48,7 +48,7 @@ pub(crate) fn options() -> impl Iterator<Item = (String, &'static str)> {
     })
 }
 
-/// Does what the command line says.
+/// Runs the command line.
 pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     let words = args
         .into_iter()
@@ -379,7 +379,7 @@ mod tests {
         resolved::resolve(&values, "test-1".to_owned()).expect("a test")
     }
 
-    /// 500 messages that were sent in a second, of which some were received in that and the rest of them in the drain.
+    /// 500 messages sent in a second, of which some were received in it and the rest in the drain.
     fn record(received: u64, drained: f64, ledger: Option<LedgerSummary>) -> RunRecord {
         let span = |phase, start, end| PhaseSpan { phase, start, end };
         let all = |total| Throughput {
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// The averages are of the time in which all that was received that they count, and what was not has a line.
+    /// The averages cover the time in which their messages were received, and missing ones have a line.
     #[test]
     fn an_end_that_was_cut_off_says_what_was_not_received() {
         let ledger = |unconfirmed_missing, outstanding| LedgerSummary {

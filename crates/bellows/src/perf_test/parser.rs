@@ -282,8 +282,7 @@ fn unquoted(value: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Command lines, words divided by `|`, and what Commons CLI 1.9 made of them with the options
-    /// of PerfTest 2.22.1.
+    /// Command lines, words divided by `|`, and the result of Commons CLI 1.9 with the options of PerfTest 2.22.1.
     const RECORDED: &str = include_str!("../../tests/data/perf-test/command-lines.tsv");
 
     fn outcome(line: &str) -> String {

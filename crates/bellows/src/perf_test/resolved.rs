@@ -45,7 +45,7 @@ pub(super) struct ResolvedRun {
     pub(super) agents: Agents,
     /// Time-out of brokers to be up; zero does not wait.
     pub(super) wait: Duration,
-    /// This many of them are enough.
+    /// Number of them that suffices.
     pub(super) enough: usize,
     pub(super) exposition: Option<Exposition>,
     /// Notes for the user.
@@ -59,7 +59,7 @@ pub(super) enum Format {
     Compact,
 }
 
-/// Finds out what was meant. `id` names a test that was given no name.
+/// Resolves the options. `id` names a test without a given name.
 pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failure> {
     values.check()?;
     flags(values)?;

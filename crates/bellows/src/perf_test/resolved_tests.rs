@@ -1,4 +1,4 @@
-//! Command lines and what they mean.
+//! Command lines and their meaning.
 
 use experiment::LoadSpec;
 use load::{Ack, Allocation, Argument, Auth, Declare, QueueType, Refusal, StreamOffset};
@@ -18,7 +18,7 @@ fn experiment(line: &str) -> Experiment {
     resolved.experiment
 }
 
-/// The load, as far as the file of an experiment says it.
+/// The load, as far as an experiment's file expresses it.
 fn load(line: &str) -> LoadSpec {
     let load = experiment(line).load;
     load.into_iter().next().expect("a load")
@@ -228,7 +228,7 @@ fn counts_rates_and_channels_are_each_clients() {
     }
 }
 
-/// The question what the broker still holds takes up to a second, which is a part of it.
+/// Asking the broker what it still holds takes up to a second, which is a part of it.
 #[test]
 fn the_end_takes_no_longer_than_the_shutdown_timeout() {
     for (line, ms) in [("", 4_000), ("-st 3", 2_000), ("-st 1", 500), ("-st 0", 0)] {

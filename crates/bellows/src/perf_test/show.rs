@@ -1,4 +1,4 @@
-//! The test's lines, as it goes on.
+//! The test's lines in progress.
 
 use std::fs::File;
 use std::io::Write;
@@ -96,7 +96,7 @@ impl PerfTestObserver {
             .reset(self.since_line.end, self.since_line.phase);
     }
 
-    /// Whether the test goes on with an interval in which nothing is sent any more.
+    /// Whether the test continues with an interval in which nothing is sent any more.
     fn receives(&self, interval: &Interval) -> bool {
         let length = self.start.map(|start| interval.start.since(start));
         let limit = self.receives_until;
@@ -166,7 +166,7 @@ impl Observer for PerfTestObserver {
     }
 }
 
-/// As PerfTest does, a test that counts its messages goes on until the last is received, at most for its time.
+/// Like PerfTest's, a test that counts its messages lasts until the last is received, at most for its time.
 fn receives_until(resolved: &ResolvedRun) -> Option<Nanos> {
     let loads = &resolved.experiment.load;
     let phases = &resolved.experiment.phases;

@@ -20,7 +20,7 @@ pub(super) enum Status {
     Same,
     /// Means the same, with a fault of the original mended or something added.
     Better,
-    /// An error, because it has no meaning here; the note says why.
+    /// An error, because it has no meaning here; the note gives the reason.
     Refused,
     /// Not an option of PerfTest, whose JVM is configured in other ways.
     Added,

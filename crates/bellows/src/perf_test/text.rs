@@ -6,7 +6,7 @@ use load::Argument;
 use super::values::bad;
 use crate::failure::Failure;
 
-/// Reads `key=value,…`: truth values and whole numbers are such, the rest is text.
+/// Reads `key=value,…`: booleans and integers become such, the rest is text.
 pub(super) fn key_values(option: &str, text: &str) -> Result<Vec<(String, Argument)>, Failure> {
     let one = |entry: &str| {
         let (key, value) = entry.split_once('=').unwrap_or((entry, ""));

@@ -124,7 +124,7 @@ fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>, exclusive: bool) -
     spec
 }
 
-/// Whether each consumer can bind a queue of its own, which goes away with it.
+/// Whether each consumer can bind a queue of its own, which is removed with it.
 fn own_queues(kind: &Kind, spec: &LoadSpec) -> bool {
     let plain = kind.queue_type == QueueType::Classic && !kind.persistent && kind.auto_delete;
     spec.queue.bind && spec.consumers.poll.is_none() && plain

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// The value of an environment variable.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Holds what PerfTest puts before its environment variables' names.
+/// The variable with PerfTest's prefix of environment variables.
 const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
 
 /// All options that were given.
@@ -24,7 +24,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Reads a command line, and the environment for what it does not say.
+    /// Reads a command line, and the environment for options that it lacks.
     pub(super) fn read(args: &[String], environment: Environment<'_>) -> Result<Self, Failure> {
         let parsed = parser::parse(args).map_err(|error| unreadable(&error))?;
         if let Some(word) = parsed.rest.first() {
@@ -87,7 +87,7 @@ impl Values {
         self.from_environment.push(name);
     }
 
-    /// Refuses what has no meaning here.
+    /// Refuses options that have no meaning here.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for given in &self.given {
             let option = given.option;
@@ -134,7 +134,7 @@ impl Values {
         self.find(long).map_or(&[], |given| &given.values)
     }
 
-    /// A value that can be read from text; `needed` says what it must be.
+    /// A value parsed from text; `needed` describes a valid one.
     pub(super) fn parsed<T: FromStr>(
         &self,
         long: &str,
@@ -272,7 +272,7 @@ fn unreadable(error: &ParseError) -> Failure {
     }
 }
 
-/// Without a value, which may hold a password.
+/// The word without its value, which may hold a password.
 fn shown(word: &str) -> &str {
     word.split('=').next().unwrap_or(word)
 }

@@ -45,7 +45,7 @@ pub(super) fn for_brokers(resolved: &mut ResolvedRun) -> Result<(), Failure> {
     }
 }
 
-/// Whether somebody listens. Addresses that cannot be read are for others to refuse.
+/// Whether a server listens. Unreadable addresses are refused elsewhere.
 fn is_up(url: &str) -> bool {
     let Ok(endpoint) = url.parse::<load::Endpoint>() else {
         return true;

@@ -194,7 +194,7 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
     assert_eq!(made(&pairs_dir), before);
 }
 
-/// A value that the record hides may differ, and nobody can tell later.
+/// Values that the record hides may differ, and cannot be compared later.
 #[test]
 fn sides_that_differ_in_hidden_words_are_not_the_same() {
     let dir = folder();
@@ -314,7 +314,7 @@ fn what_makes_no_sense_says_why() {
     assert_eq!(made.flatten().count(), 0, "no run was made");
 }
 
-/// Fewer than five pairs can prove nothing: more of them are no second look.
+/// Fewer than five pairs prove nothing: adding some is no second look.
 #[test]
 fn too_few_pairs_say_so_at_once_and_may_become_more() {
     let dir = folder();

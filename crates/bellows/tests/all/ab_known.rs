@@ -1,6 +1,6 @@
-//! Proofs of `bellows ab` on a real RabbitMQ: changes that somebody made on purpose, found with their sign, and attributed to the
-//! code that they concern; and none found where nothing was changed. They take minutes each: `make prove`. `ab_rabbitmq.rs` has
-//! another one.
+//! Proofs of `bellows ab` on a real RabbitMQ: deliberate changes are found with their sign, and attributed to their
+//! code; none is found where nothing was changed. They take minutes each: `make prove`. `ab_rabbitmq.rs` has another
+//! one.
 
 use crate::common;
 
@@ -83,7 +83,7 @@ fn found_of(dir: &Path, pairs: &str, experiment: &str, further: &[&str]) -> Valu
     found
 }
 
-/// The figures and the first functions, for whoever reads the proof's output.
+/// The figures and the first functions, for readers of the proof's output.
 fn told(found: &Value) -> String {
     let mut text = String::new();
     for figure in found["figures"].as_array().expect("figures") {

@@ -1,4 +1,5 @@
-//! `bellows ab --over` against the embedded broker: cells whose runs are interleaved, gone on with, decided together, and refused kindly.
+//! `bellows ab --over` against the embedded broker: cells whose runs are interleaved, resumed, decided together, and
+//! refused with a remedy.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! `bellows ab` on a real RabbitMQ: a module that somebody has just made slower, found and named.
+//! `bellows ab` on a real RabbitMQ: a module that was just made slower is found and named.
 
 use crate::common;
 

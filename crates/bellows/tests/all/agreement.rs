@@ -94,7 +94,7 @@ fn counts_by_time(page: &Value, mut bytes: &[u8]) -> [BTreeMap<String, u64>; 2] 
     })
 }
 
-/// The page shows what the log holds.
+/// The page shows the log's values.
 fn check_page((page, numbers_behind): &(Value, Vec<u8>), measured: &Recorder, warmup: &Recorder) {
     let [drawn, sliced] = counts_by_time(page, numbers_behind);
     assert_eq!(drawn, sliced, "intervals and slices");

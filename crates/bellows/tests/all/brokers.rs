@@ -112,7 +112,7 @@ fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunO
     outcome.unwrap_or_else(|error| panic!("{error}: {}", broker.logs(20)))
 }
 
-/// The file that says who must be removed.
+/// The file with the processes and folders to remove.
 fn state_file(process: &Managed) -> PathBuf {
     let uid = rustix::process::getuid().as_raw();
     PathBuf::from(format!(

@@ -269,7 +269,7 @@ fn rabbitmq_ends_every_cycle_in_order() {
     }
 }
 
-/// The connections have gone when the node is asked what its processes do: their stacks tell it.
+/// The connections have gone when the node reads its processes: their stacks name the roles.
 fn roles_of_what_has_ended(dir: &Path) {
     let ended = run(dir, &["top", "last", "--by", "role", "--json"]);
     ended.assert_ok();

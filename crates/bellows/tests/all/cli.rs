@@ -1,4 +1,4 @@
-//! The command line itself: help, wrong usage, reading what was kept, closed pipes.
+//! The command line itself: help, wrong usage, reading kept runs, closed pipes.
 
 use crate::common;
 
@@ -378,7 +378,7 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
     assert_eq!(ended.stdout, "stream-publish\n", "{ended:?}");
 }
 
-/// Zsh loads the installed file when somebody first asks for completions, and those were missing.
+/// Zsh loads the installed file at its first completion, and those were missing.
 #[test]
 fn zsh_completes_from_the_first_time_on() {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_bellows"));
@@ -544,8 +544,8 @@ fn a_requested_rate_is_an_open_loop() {
 /// Prefixes of warnings, by severity.
 const TIERS: [&str; 3] = ["invalid: ", "caution: ", "note: "];
 
-/// At a rate that nobody reaches, so that there is something to warn of: once, with the verdict that it refers to,
-/// and without steps that do not happen.
+/// At an unreachable rate, so that there is a warning: once, with the verdict that it refers to, and without steps that
+/// do not happen.
 #[test]
 fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
     let dir = folder();

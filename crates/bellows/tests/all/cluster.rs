@@ -109,7 +109,7 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     }
 }
 
-/// A trace of a node sees that node's calls, and ends with it.
+/// A trace of a node sees its calls alone, and ends with it.
 fn each_node_is_traced(summary: &Value) {
     let traces = summary["traces"].as_array().expect("traces");
     let of = |name: &str| {
@@ -129,7 +129,7 @@ fn each_node_is_traced(summary: &Value) {
     assert_ne!(survivor["node"], killed["node"], "{traces:#?}");
 }
 
-/// Each node serves a page of its own; that of the killed one is away with it.
+/// Each node serves a page of its own, which is away while the node is killed.
 fn each_node_is_scraped(summary: &Value) {
     let scrapes = summary["scrapes"].as_array().expect("scrapes");
     let names: Vec<&str> = (scrapes.iter().filter_map(|it| it["name"].as_str())).collect();

@@ -179,7 +179,7 @@ fn a_program_that_floods_and_does_not_want_to_end_is_bounded_and_killed() {
     assert!(is_gone(number(dir.join("child"))));
 }
 
-/// A shell died of the signal at once, and what it had started was killed before it could print its summary.
+/// A shell died of the signal at once, and its children were killed before they could print their summary.
 #[test]
 fn what_a_shell_has_started_says_its_last_words() {
     let dir = common::folder();

@@ -7,7 +7,7 @@ use std::path::Path;
 use common::{Ended, folder, run};
 use serde_json::Value;
 
-/// Short runs of a paced load against the embedded broker, as many as `times` says.
+/// Short runs of a paced load against the embedded broker, `times` of them.
 fn runs(dir: &Path, tag: &str, times: &str, more: &str) {
     let text = format!(
         "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\

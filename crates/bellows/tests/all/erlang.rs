@@ -11,7 +11,7 @@ fn summary(ended: &common::Ended) -> Value {
     serde_json::from_str(&ended.stdout).expect("one object")
 }
 
-/// A broker that bellows has not started tells its queues and consumers where its Erlang node is named.
+/// A broker that bellows has not started reports its queues and consumers where its Erlang node is named.
 #[test]
 fn an_attached_node_is_asked_by_its_cookie() {
     if !testkit::has_rabbitmq() {

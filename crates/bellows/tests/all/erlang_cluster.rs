@@ -18,7 +18,7 @@ use erlang::term::{Term, as_text, as_tuple, charlist, list};
 use erlang::{Helper, Node};
 use serde_json::Value;
 
-/// Messages of each queue, and how many of them its consumer holds.
+/// Messages of each queue, and how many of them its consumer has.
 const MESSAGES: u64 = 7;
 const HELD: u64 = 2;
 const TYPES: [&str; 3] = ["classic", "quorum", "stream"];

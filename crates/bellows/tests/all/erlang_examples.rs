@@ -141,7 +141,7 @@ fn every_example_of_help_works() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// The management API's list of queues, as a page of it would ask for it five times a second.
+/// Reads the management API's list of queues five times a second, as its page would.
 fn ask_for_queues(port: u16) {
     let ask = || -> std::io::Result<()> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;

@@ -37,7 +37,7 @@ fn get_page(port: u16, path: &str, login: &str) -> Result<String, String> {
     is_there.then(|| body.to_owned()).ok_or(head.to_owned())
 }
 
-/// The queues as the management API tells them.
+/// The queues according to the management API.
 fn management(rabbit: &SharedNode) -> Vec<Value> {
     let login = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
     let path = "/api/queues?columns=name,messages_ready,messages_unacknowledged,consumers";

@@ -1,5 +1,5 @@
-//! The memory of a real RabbitMQ from both sides while a load runs: against what its allocators say when they are asked by the
-//! helper, and with a gap while the node stands still.
+//! The memory of a real RabbitMQ from both sides under load: equal to the helper's view of its allocators, and with a
+//! gap while the node stands still.
 
 use crate::common;
 use crate::common::managed::{self, SharedNode};
@@ -83,7 +83,7 @@ fn assert_close(what: &str, run: f64, asked: u64) {
     );
 }
 
-/// Each side of the run is what the helper says.
+/// Each side of the run equals the helper's.
 fn sides_agree(all: &[NamedSeries], t: f64, asked: &NodeMemory) {
     let sides = series(all, "both sides");
     let carriers = asked.carriers();

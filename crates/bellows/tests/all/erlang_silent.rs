@@ -131,7 +131,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// Whether what a command printed tells what it had measured.
+/// Whether a command's output contains its measurements.
 fn has_measured(what: &str, printed: &Value) -> bool {
     let some = |pointer: &str| match printed.pointer(pointer) {
         Some(Value::Array(it)) => !it.is_empty(),

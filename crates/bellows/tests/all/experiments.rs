@@ -134,7 +134,7 @@ fn a_stream_is_read_by_parsing_every_message() {
     }
 }
 
-/// A backlog of before the run is consumed, counted by nobody as sent, and in no ledger.
+/// A backlog from before the run is consumed, not counted as sent, and in no ledger.
 #[test]
 #[ignore = "a start of its own: make prove"]
 fn queues_are_filled_before_the_run() {

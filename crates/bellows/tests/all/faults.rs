@@ -1,4 +1,4 @@
-//! Scripts of faults from the command line: what the summary says of them.
+//! Scripts of faults from the command line, and their summary.
 
 use crate::common;
 

@@ -1,4 +1,5 @@
-//! Profiles from and for other tools: `fold` against `stackcollapse-perf.pl`, and what `flame` and `top` read and write.
+//! Profiles from and for other tools: `fold` against `stackcollapse-perf.pl`, and the formats that `flame` and `top`
+//! read and write.
 
 use crate::common;
 
@@ -388,7 +389,7 @@ fn what_the_first_field_of_folded_text_is_can_be_said() {
     run(dir.path(), &same).assert_ok();
 }
 
-/// A link that somebody else put there must not lead to another's file, and what was read or recorded stays.
+/// A foreign link must not lead to another's file, and files that were read or recorded stay.
 #[test]
 fn a_file_that_nobody_named_harms_no_other() {
     let dir = folder();

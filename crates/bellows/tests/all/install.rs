@@ -1,4 +1,4 @@
-//! `make install`: what it puts where, and what it says where it may not.
+//! `make install`: its files, and its messages where it lacks permission.
 
 use crate::common;
 
@@ -142,7 +142,7 @@ fn capabilities_are_given_where_they_are_asked_for() {
     }
 }
 
-/// A package is staged below DESTDIR. Without cargo, as for root, what was built before is installed.
+/// A package is staged below DESTDIR. Without cargo, as for root, the existing build is installed.
 #[test]
 fn make_installs_below_prefix_and_destdir() {
     let dir = folder();

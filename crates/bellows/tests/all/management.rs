@@ -15,7 +15,7 @@ use common::{bellows, folder, only_run, run, start};
 use experiment::{BrokerKind, BrokerSpec, Experiment};
 use serde_json::{Value, json};
 
-/// Names that somebody chose to break something: JSON, HTML, Erlang's syntax, URLs and terminals.
+/// Hostile names: they try to break JSON, HTML, Erlang's syntax, URLs and terminals.
 const ODD: &str = "q\" \\ /ä€🙂 <b>&amp;%2F {[}] ~p \u{1b}[31m";
 
 /// A broker with queues of all types, bindings of all kinds, and names and arguments that are hard to write.

@@ -246,7 +246,7 @@ fn influxdb_is_sent_every_message_that_was_counted() {
     assert!(!ended.stderr.contains("not sent"), "{}", ended.stderr);
 }
 
-/// Answers every request with a status, and keeps what it was sent.
+/// Answers every request with a status, and keeps its body.
 fn refusing(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -143,7 +143,7 @@ fn it_is_loaded_over_amqp_1_0() {
     assert_eq!(summary["completed"]["total"], 10, "{summary:#}");
 }
 
-/// A queue that is not there, and a broker that does not speak it.
+/// A missing queue, and a broker that does not speak the protocol.
 #[test]
 fn what_amqp_1_0_cannot_reach_is_told() {
     if newest_root().is_none() {

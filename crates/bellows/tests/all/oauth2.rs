@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 const LIFE: u64 = 4;
 const KEY: &[u8] = b"the key that only the endpoint and the broker know";
 
-/// The broker's side: it takes what that key signs, and looks each second whether that is still good.
+/// The broker's side: it accepts tokens signed with that key, and checks each second whether they are still valid.
 const ADVANCED: &str = r#"[{rabbit, [{channel_tick_interval, 1000}]}, {rabbitmq_auth_backend_oauth2, [
   {resource_server_id, <<"rabbitmq">>},
   {key_config, [{default_key, <<"test">>}, {signing_keys, #{<<"test">> => {map, #{

@@ -69,7 +69,7 @@ fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
     }
 }
 
-/// With `--verbose` a start tells what the broker logs.
+/// With `--verbose` a start shows the broker's log.
 fn the_brokers_log_is_shown(stderr: &str) {
     let logged = stderr
         .lines()

@@ -289,7 +289,7 @@ fn totals(dir: &Path) -> (u64, u64) {
     (total("sent"), total("received"))
 }
 
-/// Every command line with what it sends and receives.
+/// Every command line with the messages that it sends and receives.
 const WORKLOADS: [(&str, u64, u64); 14] = [
     // Each consumer has a queue of its own, as there is no name.
     ("-C 100 -y 3", 100, 300),

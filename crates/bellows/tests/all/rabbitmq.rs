@@ -126,7 +126,7 @@ fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
     ended.stdout
 }
 
-/// An exchange of one's own, and nothing left of it nor of its queues; what lay in them before is gone.
+/// An exchange of its own: nothing is left of it nor of its queues, and their earlier messages are gone.
 #[test]
 fn a_client_cleans_up_what_it_declared() {
     if !installed() {

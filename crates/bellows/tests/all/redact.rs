@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::{folder, managed, page_parts, run};
 
-/// Names that nobody else has.
+/// Names that appear nowhere else.
 const TELLING: [&str; 13] = [
     "secret-orders",
     "secret_orders",

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{folder, run};
 use serde_json::Value;
 
-/// Answers one request with a page whose counter says how many there were.
+/// Answers one request with a page whose counter is the number of requests.
 fn answer(stream: &TcpStream, number: u64) {
     let heads = BufReader::new(stream).lines().map_while(Result::ok);
     if heads.take_while(|line| !line.is_empty()).count() == 0 {

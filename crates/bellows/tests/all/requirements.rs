@@ -1,4 +1,4 @@
-//! Runs that are held to what was required of them.
+//! Runs that are held to their requirements.
 
 use crate::common;
 

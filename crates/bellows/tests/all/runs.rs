@@ -1,4 +1,4 @@
-//! Whole runs against the embedded broker: what they print, what they leave, how they are stopped.
+//! Whole runs against the embedded broker: their output, their files, and their end.
 
 use crate::common;
 
@@ -267,7 +267,7 @@ fn a_password_is_neither_shown_nor_kept() {
     }
 }
 
-/// A client that would go on for a minute, once it has recorded two seconds.
+/// A client with a minute to go, once it has recorded two seconds.
 fn long_run(dir: &Path, url: &str) -> common::Started {
     let args = [
         "client",

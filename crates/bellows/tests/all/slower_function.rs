@@ -7,7 +7,7 @@ use std::path::Path;
 use common::{bellows, folder, run, start};
 use serde_json::Value;
 
-/// The function that the fault makes slower, and what the fault runs there: that is new work, so either may be named.
+/// The function that the fault makes slower, and the new work of the fault: either may be named.
 const FUNCTIONS: [&str; 2] = ["VirtualHost::route", "slow::burn"];
 
 /// Number of pairs, length of each run, and the share of the broker's CPU by which B is slower.

@@ -66,7 +66,7 @@ fn a_broker_that_stands_still_is_named_with_its_time() {
     assert_eq!(last, None);
 }
 
-/// Cycles are what a stall delays where connections come and go.
+/// Under churn, a stall delays cycles.
 #[test]
 fn a_stall_under_churn_is_named() {
     let dir = folder();
@@ -102,7 +102,7 @@ fn a_stall_under_churn_is_named() {
     assert_eq!(last, None);
 }
 
-/// A broker that stops at the end and does not come back in time: what was due counts with the time it has waited.
+/// A broker that stops at the end and does not come back in time: work due counts with the time it has waited.
 #[test]
 fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     let dir = folder();

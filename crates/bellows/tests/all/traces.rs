@@ -198,7 +198,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     assert_clean(&rabbit);
 }
 
-/// The Erlang node that a run tells of.
+/// The Erlang node of a run, from its log.
 fn node_of(log: &Path) -> Option<String> {
     let text = fs::read_to_string(log).ok()?;
     let (_, rest) = text.split_once("Erlang node ")?;

@@ -73,7 +73,7 @@ fn expect(who: &str, words: &[&str], ours: f64, run: impl Fn() -> Value) {
     eprintln!("not {who} beside other processes: {}", last["sentence"]);
 }
 
-/// A process that does nothing but use a core; on one of them only, where that is said.
+/// A process that only uses a core; on request a given one.
 struct Hog(Child);
 
 impl Hog {

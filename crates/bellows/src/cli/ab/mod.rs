@@ -1,4 +1,4 @@
-//! `ab`: runs of two sides in turns, and what they say of the difference.
+//! `ab`: runs of two sides in turns, and the difference between them.
 
 mod over;
 mod turns;
@@ -96,7 +96,7 @@ pub(crate) struct AbArgs {
 const PAIRS: u32 = 8;
 
 impl AbArgs {
-    /// Makes the runs, compares them and prints what they say.
+    /// Makes the runs, compares them and prints the result.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut both = load(&self.experiment)?;
         self.changes.apply(&mut both)?;
@@ -198,7 +198,7 @@ impl AbArgs {
         Ok(())
     }
 
-    /// The folder and the plan: a new one, or the one that is gone on with.
+    /// The folder and the plan: a new one, or the one to resume.
     fn planned(&self, matrix: PairedMatrix, sides: &[Sides]) -> Result<PairedFolder, Failure> {
         let cells = (0..).zip(matrix.cells.iter().zip(sides));
         let fresh = cells.map(|(number, (cell, sides))| PairedRuns {
@@ -309,7 +309,7 @@ impl FromStr for BrokerSpec {
 /// The differences of one side.
 struct Changed<'a> {
     broker: Option<&'a BrokerSpec>,
-    /// The option, and what it was given.
+    /// The option and its value.
     set: (&'static str, &'a [Assignment]),
     patch: Option<&'a Path>,
 }

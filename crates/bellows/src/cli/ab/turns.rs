@@ -1,4 +1,4 @@
-//! Making the runs of two sides in turns, and telling what they say.
+//! Makes the runs of two sides in turns, and reports their result.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ pub(super) struct Plan {
     pub(super) output: OutputArgs,
 }
 
-/// Makes the runs that are missing, and prints what all of them say.
+/// Makes the missing runs, and prints the result of all.
 pub(super) fn make(plan: Plan) -> Result<Done, Failure> {
     let mut turns = Turns::of(plan);
     let watched = Watched::start()?;
@@ -73,7 +73,7 @@ impl Turns {
         }
     }
 
-    /// Makes all that are missing; what ended it before, where anything did.
+    /// Makes all missing runs; returns the failure that ended this early, if any.
     fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
         let title = self.plan.folder.matrix.name.clone();
         let started = self
@@ -221,7 +221,7 @@ impl Turns {
         self.plan.until_decided && is_decided(&cells, &self.looks, self.plan.margins.options())
     }
 
-    /// Prints what the runs say, and keeps it; with what ended them before all were made.
+    /// Prints and stores the result, with the failure that ended the runs early.
     fn tell(&self, broken: Option<&Failure>) -> Result<Done, Failure> {
         let (folder, output) = (&self.plan.folder, &self.plan.output);
         let options = self.plan.margins.options();

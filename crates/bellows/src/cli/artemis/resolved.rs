@@ -1,4 +1,4 @@
-//! The options resolved to an experiment; what cannot be done is an error with its remedy.
+//! The options resolved to an experiment; an impossible request is an error with its remedy.
 
 use std::path::PathBuf;
 
@@ -218,7 +218,7 @@ impl Common {
         Ok(())
     }
 
-    /// Adds to what one command asks for what all of them have in common.
+    /// Adds the options that all commands have in common to those of one.
     fn resolve(
         self,
         asked: Experiment,
@@ -291,8 +291,8 @@ impl Sending {
     }
 }
 
-/// URLs of Artemis' own clients cannot work: they lead to a port that speaks CORE. Of what follows the
-/// scheme nothing is repeated: it may hold a password.
+/// URLs of Artemis' own clients cannot work: they lead to a port that speaks CORE. Nothing behind the scheme is
+/// repeated: it may hold a password.
 fn check_url(option: &str, url: &str) -> Result<(), Failure> {
     const ITS_OWN: [&str; 5] = ["tcp", "ssl", "vm", "udp", "jgroups"];
     let scheme = url.split_once("://").map(|(scheme, _)| scheme);
@@ -322,7 +322,7 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
         .map_err(|error| session::Error::from(error).into())
 }
 
-/// Whether a protocol was requested that is spoken here, if another version of it.
+/// Whether the requested protocol is spoken here, perhaps in another version.
 fn check_protocol(option: &str, protocol: Option<&str>) -> Result<bool, Failure> {
     let refuse = |what: &str| {
         Err(Failure::usage(

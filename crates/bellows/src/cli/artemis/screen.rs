@@ -1,4 +1,4 @@
-//! Standard output and the files of a run, while it goes on and at its end.
+//! Standard output and the files of a run, during it and at its end.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! `erlang alloc`: allocators, memory from both sides, and what the node's threads do.
+//! `erlang alloc`: allocators, memory from both sides, and the node's threads.
 
 use clap::Args;
 use erlang::Helper;

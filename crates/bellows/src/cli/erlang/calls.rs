@@ -1,4 +1,4 @@
-//! `erlang calls` and `erlang memory`: what functions cost, in time or in words.
+//! `erlang calls` and `erlang memory`: costs of functions, in time or in words.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -152,7 +152,7 @@ struct Wanted {
 }
 
 impl CountArgs {
-    /// Counts and prints; `then` is for what comes after that, before the node has undone everything.
+    /// Counts and prints; `then` continues before the node has undone everything.
     fn count(
         &self,
         functions: &[FunctionPattern],
@@ -440,7 +440,7 @@ struct ObserverRow {
     reductions_per_second_with: f64,
     reductions_per_second_without: f64,
     spread_without: f64,
-    /// Whether the difference is more than what the node does by itself.
+    /// Whether the difference exceeds the node's own variation.
     is_told: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::{output, prompt};
 
 /// Holds the cookie.
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
-/// Holds EPMD's port for all programs of Erlang, and the authorities to trust for all commands: neither was said of one node.
+/// EPMD's port holds for all Erlang programs, and trusted authorities for all commands: neither was given for one node.
 const EPMD_VARIABLE: &str = "ERL_EPMD_PORT";
 const CA_VARIABLE: &str = "BELLOWS_CA";
 /// Shortest time-out.
@@ -146,7 +146,8 @@ impl NodeArgs {
         })
     }
 
-    /// Whether a bellows of this user has started the node of this name here, and nothing says how else it is reached.
+    /// Whether a bellows of this user has started the node of this name here, and no option gives another way to reach
+    /// it.
     fn is_started(&self, name: &NodeName) -> bool {
         let started = brokers::rabbitmq::started_nodes();
         started.iter().any(|it| it.node == *name) && self.refuse_what_is_known("").is_ok()
@@ -156,7 +157,7 @@ impl NodeArgs {
         Duration::from_nanos(self.timeout.0.0)
     }
 
-    /// The one node of this machine with such a name where no bellows of this user has started one.
+    /// The only node of this machine with such a name, where no bellows of this user has started one.
     fn found_here(&self, beginning: &str) -> Result<Option<NodeName>, Failure> {
         let mut started = brokers::rabbitmq::started_nodes().into_iter();
         if started.any(|it| it.node.as_str().starts_with(beginning)) {
@@ -174,7 +175,7 @@ impl NodeArgs {
         }
     }
 
-    /// The one node with such a name that a bellows of this user has started here.
+    /// The only node with such a name that a bellows of this user has started here.
     fn started(&self, beginning: &str) -> Result<ConnectOptions, Failure> {
         self.refuse_what_is_known(beginning)?;
         let started = brokers::rabbitmq::started_nodes();
@@ -204,7 +205,7 @@ impl NodeArgs {
         }
     }
 
-    /// A node that bellows started is reached by what bellows knows of it: nothing else has an effect.
+    /// Refuses options for reaching a node that bellows started: it knows the way, and they have no effect.
     fn refuse_what_is_known(&self, beginning: &str) -> Result<(), Failure> {
         let given = [
             ("--port", self.port.is_some()),

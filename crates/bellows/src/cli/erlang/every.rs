@@ -26,7 +26,7 @@ pub(super) struct Repetition {
 }
 
 impl Repetition {
-    /// Looks until it was often enough, or somebody wants it to end.
+    /// Looks the requested number of times, or until stopped.
     pub(super) fn run(
         self,
         mut look: impl FnMut(u32) -> Result<(), Failure>,

@@ -1,4 +1,4 @@
-//! `erlang info`: what a node is, as a check of the connection.
+//! `erlang info`: facts about a node, as a check of the connection.
 
 use clap::Args;
 use erlang::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom};

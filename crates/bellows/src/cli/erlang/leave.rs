@@ -11,7 +11,7 @@ use crate::output;
 /// Longest clean-up without a message.
 const SILENT: Duration = Duration::from_secs(2);
 
-/// Takes away what was loaded; says so where the node takes long, since it asks each of its processes.
+/// Removes the loaded modules; reports where the node takes long, since it asks each of its processes.
 pub(super) fn leave(helper: Helper) -> Result<(), Error> {
     let (left, leaving) = mpsc::channel::<()>();
     let tell = move || {

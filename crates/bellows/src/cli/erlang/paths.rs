@@ -1,5 +1,5 @@
-//! Tables and data of paths of calls: how long calls took, what functions cost on their path, and what slow calls do that
-//! the others do not.
+//! Tables and data of paths of calls: durations of calls, costs of functions on their path, and the difference of slow
+//! calls.
 
 use std::time::Duration;
 
@@ -178,7 +178,7 @@ pub(super) fn print_functions(
     output::print(&grid(heads, Some(0), rows, output::style()))
 }
 
-/// Prints what slow calls do that the others do not.
+/// Prints the difference of slow calls to the others.
 pub(super) fn print_comparison(compared: &Comparison) -> Result<(), Failure> {
     let longer = compared.slow_mean - compared.rest_mean;
     let shown: Vec<_> = compared
@@ -242,7 +242,7 @@ pub(super) fn provenance(path: &Path) -> String {
     text
 }
 
-/// The functions that were left out, with what was counted of them where that was done.
+/// The omitted functions, with their counts where there are any.
 fn left_out(path: &Path) -> String {
     // A node may tell anything.
     let more = |shown: usize| match path.left_out.len().saturating_sub(shown) {
@@ -281,7 +281,7 @@ pub(super) struct PathRows<'a> {
     ended: String,
     modules: &'a [String],
     left_out: &'a [String],
-    /// Calls of the entry in which functions were counted, and what was counted of those that were left out.
+    /// Calls of the entry in which functions were counted, and the counts of those that were omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<CountedRows<'a>>,
     messages: u64,

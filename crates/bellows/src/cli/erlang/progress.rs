@@ -13,7 +13,7 @@ const LEAST: Duration = Duration::from_secs(2);
 /// Time from one look to the next, and to the first.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// A bar that goes on by time until it is dropped.
+/// A bar that advances with time until it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     shared: Arc<Shared>,

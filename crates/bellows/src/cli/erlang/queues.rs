@@ -146,7 +146,7 @@ impl QueuesArgs {
         }
     }
 
-    /// Serves until somebody wants it to end.
+    /// Serves until stopped.
     fn serve(&self, address: &str) -> Result<Done, Failure> {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;

@@ -23,8 +23,8 @@ use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
 use crate::{output, signals};
 
-/// Calls that have to come, for 15 of them to be followed: of all, a quarter comes before, one or two are counted, and a fourth of those
-/// that come then is only timed.
+/// Calls that must come for 15 of them to be followed: a quarter comes before, one or two are counted, and a fourth of
+/// the rest is only timed.
 const CALLS_FOR_MANY: u64 = 30;
 const SECOND: u64 = 1_000_000_000;
 
@@ -70,7 +70,7 @@ struct RootRows<'a> {
 }
 
 impl RootArgs {
-    /// Follows calls, and prints what they did.
+    /// Follows calls, and prints their paths.
     pub(super) fn execute(
         &self,
         count: &CountArgs,
@@ -320,7 +320,7 @@ fn longer(begun: u64, lasted: Length) -> Length {
     Length(Nanos(seconds.saturating_mul(SECOND)))
 }
 
-/// The words of a command line. One that is no text, such as a strange file's name, is shown as well as it can be.
+/// The words of a command line. One that is not UTF-8, such as a strange file's name, is shown as well as possible.
 fn words(line: impl Iterator<Item = OsString>) -> impl Iterator<Item = String> {
     line.map(|word| word.to_string_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! Stacks of calls as a file: a flame graph, folded stacks, or what other tools read.
+//! Stacks of calls as a file: a flame graph, folded stacks, or other tools' formats.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `erlang time`: calls of one function on the node, one after the other, and what they cost.
+//! `erlang time`: calls of one function on the node, one after the other, and their cost.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -113,7 +113,7 @@ struct CollectedRow {
 }
 
 impl TimeArgs {
-    /// Has the function called, and prints what that took.
+    /// Has the function called, and prints its times.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let format = self.output.as_deref().map(Output::of_file).transpose()?;
         if self.traced == 0 && self.output.is_some() {

@@ -1,4 +1,4 @@
-//! `erlang trace`: which calls come in, who makes them, with what, and how long they take.
+//! `erlang trace`: calls, their callers, their arguments, and their durations.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
@@ -257,7 +257,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The calls whose return has not come, with what the node says of their processes' stacks.
+    /// The calls without a return, with the node's stacks of their processes.
     fn left_open(
         &self,
         words: impl FnOnce(&BTreeSet<String>) -> Option<u64>,

@@ -1,4 +1,4 @@
-//! Inlined functions, as `addr2line` tells them.
+//! Inlined functions, by `addr2line`.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ pub(super) struct InlinedFunctions {
     /// Add file and line.
     context: bool,
     known: HashMap<FileAndAddress, Option<Vec<u8>>>,
-    /// Addresses of functions by file, as `nm` tells them.
+    /// Addresses of functions by file, by `nm`.
     symbols: HashMap<Vec<u8>, Vec<u8>>,
 }
 

@@ -119,7 +119,7 @@ fn nothing_folded(without_stacks: u64) -> Failure {
     }
 }
 
-/// A file is no text of `perf script`, and what makes folded text of it.
+/// The failure for a file that is no text of `perf script`, with the command that makes folded text of it.
 fn not_a_text(file: &Path, looks: &str, is_profile: bool) -> Failure {
     let name = match file == Path::new("-") {
         true => Cow::Borrowed("FILE"),

@@ -1,4 +1,4 @@
-//! `runs show`, `runs tag` and `runs note`: one run, and what people say of it.
+//! `runs show`, `runs tag` and `runs note`: one run, and its labels.
 
 use archive::{Labels, RunRecord, Tag};
 use clap::Args;

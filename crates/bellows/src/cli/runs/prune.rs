@@ -61,7 +61,7 @@ fn age(text: &str) -> Result<Duration, String> {
 }
 
 impl RmArgs {
-    /// Removes the runs, or none where one of them is not found or may not be removed.
+    /// Removes the runs, or none where one of them is missing or protected.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let found = self
             .which
@@ -92,7 +92,7 @@ impl RmArgs {
 }
 
 impl PruneArgs {
-    /// Removes what may go. What cannot be removed stays, and keeps no other.
+    /// Removes all that may go. A run that cannot be removed does not keep the others.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
         let retention = Retention {

@@ -1,5 +1,5 @@
-//! `bellows artemis perf`: its command lines, what it prints against what Artemis printed, and the
-//! faults of the original that it has not.
+//! `bellows artemis perf`: its command lines, its output compared with Artemis' own, and faults of the original that it
+//! lacks.
 
 use crate::common;
 mod faults;

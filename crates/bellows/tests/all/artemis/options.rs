@@ -1,4 +1,4 @@
-//! The command line: Artemis' forms and options, and clear words for what cannot be done.
+//! The command line: Artemis' forms and options, and clear errors for impossible requests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -111,7 +111,7 @@ fn every_producer_has_its_subscribers_on_every_topic() {
     assert_eq!(number(&summary["totalReceived"]), 804, "{summary}");
 }
 
-/// Passes bytes on to a broker, and keeps what it was sent.
+/// Passes bytes on to a broker, and keeps them.
 fn tap(broker: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let url = format!("amqp://{}", listener.local_addr().expect("address"));

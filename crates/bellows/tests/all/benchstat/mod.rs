@@ -1,7 +1,7 @@
-//! `benchstat`, Go's own tool, reads what `--go-bench` writes, and its verdict agrees with ours.
+//! `benchstat`, Go's own tool, reads the output of `--go-bench`, and its verdict agrees with ours.
 //!
-//! `runs.txt` is what this program writes of made-up runs, and `verdicts.csv` is what a real benchstat says of it;
-//! `remake` makes both anew. Where benchstat is installed, it is asked again.
+//! `runs.txt` is this program's output for made-up runs, and `verdicts.csv` a real benchstat's for that; `remake` makes
+//! both again. Where benchstat is installed, it is run again.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use study::{ComparisonOptions, comparison};
 
 /// Set to write `runs.txt` in place of comparing it.
 const RENEW: &str = "BELLOWS_RENEW_BENCHSTAT";
-/// Runs of each side: benchstat tells nothing from fewer than four, and asks for ten.
+/// Runs of each side: benchstat decides nothing from fewer than four, and asks for ten.
 const RUNS: u32 = 12;
 
 fn path(name: &str) -> PathBuf {
@@ -86,7 +86,7 @@ struct Said {
     p: f64,
 }
 
-/// Reads benchstat's CSV: a table for each unit, headed by a line of it.
+/// Reads benchstat's CSV: a table for each unit, headed by a line with it.
 fn said(csv: &str) -> BTreeMap<String, Said> {
     let mut found = BTreeMap::new();
     let mut unit = String::new();

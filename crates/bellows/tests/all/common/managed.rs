@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 /// The lane's folder, which `scripts/lane` names.
 const LANE: &str = "LANE_OF_TEST";
-/// Tells [`keeps_a_node`] that it is one, and where it writes what its node is.
+/// Makes [`keeps_a_node`] a keeper, which writes its node's facts there.
 const KEEPS: &str = "KEEPS_A_NODE_IN";
 /// The root directory of its RabbitMQ, where that is not the machine's.
 const ROOT: &str = "BELLOWS_RABBITMQ_ROOT";
@@ -34,13 +34,13 @@ const CLEAR: &str = "[rabbit_vhost:delete(V, <<\"tests\">>) || V <- rabbit_vhost
     ok = rabbit_vhost:add(<<\"/\">>, <<\"tests\">>), All = <<\".*\">>, \
     rabbit_auth_backend_internal:set_permissions(<<\"guest\">>, <<\"/\">>, All, All, All, <<\"tests\">>), ok.";
 
-/// Registered processes, and those of the management API, that wait for no request: what they are at.
+/// Registered processes, and those of the management API, that do not wait for a request: their activity.
 const BUSY: &str = "Info = fun (P) -> process_info(P, [registered_name, status, message_queue_len, current_stacktrace]) end, \
     Idle = [loop, enter_loop, process_next_msg, receive_loop, loop_recv, get_status], \
     Busy = [I || P <- processes(), [_, {_, S}, _, {_, [{_, F, _, _} | _]}] = I <- [Info(P)], S =:= suspended orelse not lists:member(F, Idle)], \
     lists:flatten(io_lib:format(\"~p\", [Busy])).";
 
-/// A node that is shared, by what its keeper wrote of it.
+/// A shared node, by its keeper's files.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct SharedNode {
     url: String,

@@ -228,7 +228,7 @@ impl Drop for Broker {
     }
 }
 
-/// A server that says something to everybody who connects, and then keeps the connection open.
+/// A server that greets each client, and then keeps the connection open.
 pub(crate) fn server_that_says(greeting: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = listener.local_addr().expect("address");

@@ -159,7 +159,7 @@ impl Lane<'_> {
         }
     }
 
-    /// The blocks in which something is wrong, with what that is.
+    /// The blocks with faults, and their faults.
     fn walk(&self, screen: Screen, silence: Silence) -> Vec<(Block, String)> {
         let mut wrong = Vec::new();
         while let Some(block) = self.next() {

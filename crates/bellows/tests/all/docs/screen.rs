@@ -1,5 +1,5 @@
-//! Runs a script in a pipe or in a pseudo-terminal of some width, and judges what it printed: cut words, panics,
-//! warnings that are told twice, and commands that say nothing for over a second (in a pipe: two).
+//! Runs a script in a pipe or in a pseudo-terminal of some width, and judges its output: cut words, panics, repeated
+//! warnings, and commands that are silent for over a second (in a pipe: two).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +20,7 @@ const TOLD: [&str; 4] = ["invalid: ", "caution: ", "note: ", "warning: "];
 /// A path this long is not broken up, for it must be copied whole.
 const LONG_PATH: usize = 20;
 
-/// Ends what a script has started, at the latest after ten seconds: a node that is still starting heeds no signal.
+/// Ends a script's jobs, at the latest after ten seconds: a node that is still starting ignores signals.
 const END_JOBS: &str = "set +e; jobs -p | xargs -r kill; \
                         for _ in {1..50}; do [ -n \"$(jobs -pr)\" ] || break; sleep 0.2; done; \
                         jobs -pr | xargs -r kill -9; wait";
@@ -38,7 +38,7 @@ pub(crate) struct Shown {
     /// `None` where it had to be stopped.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) text: String,
-    /// Commands that said nothing for too long.
+    /// Commands that were silent for too long.
     silences: Vec<String>,
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn play(
     }
 }
 
-/// Notes silences. What comes before the next command's mark is the script's own, such as a `sleep`.
+/// Notes silences. Those before the next command's mark are the script's own, such as a `sleep`.
 struct Watch {
     allowed: Duration,
     command: String,
@@ -206,7 +206,7 @@ impl Shown {
         faults
     }
 
-    /// The commands that said nothing for too long. A busy machine makes some of them.
+    /// The commands that were silent for too long. A busy machine makes some of them.
     pub(crate) fn silences(&self) -> String {
         self.silences.join("\n")
     }
@@ -246,7 +246,7 @@ fn breaks_a_word(line: &str, columns: usize) -> bool {
     edges.any(|edge| is_word(edge - 1) && is_word(edge))
 }
 
-/// Whether it prints what programs read.
+/// Whether its output is for programs.
 fn is_data(command: &str) -> bool {
     let folds = command.starts_with("fold ") && !command.contains("--help");
     let writes = command.starts_with("flame ") && command.ends_with(" -o -");

@@ -205,7 +205,7 @@ fn pace(seconds: Vec<f64>, of: fn(f64, f64) -> f64) -> Compared {
     )
 }
 
-/// When consumers began, after the first message or the first of them.
+/// When consumers began, since the first message or the first consumer.
 fn starts(seen: &Seen) -> Vec<f64> {
     let consumed = || seen.of("basic.consume").map(|told| told.at.as_secs_f64());
     let sent = seen.of("basic.publish").map(|told| told.at.as_secs_f64());

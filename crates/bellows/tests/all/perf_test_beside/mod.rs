@@ -26,7 +26,7 @@ const FILES: [(&str, &str); 3] = [
     ("names.txt", "first\nsecond\n"),
 ];
 
-/// Words of the table that say how a line is played.
+/// Words of the table that determine how a line is played.
 const HOW: [&str; 3] = ["any-exit", "cut", "late"];
 
 /// Command lines played at once; most of the time they wait.
@@ -65,7 +65,7 @@ fn jars() -> Option<PathBuf> {
     jars.exists().then_some(jars)
 }
 
-/// Virtual machines that start fast: none of them is measured for its speed.
+/// PerfTest in a JVM that starts fast: speed is not compared.
 fn perf_test(jars: &Path, dir: &Path) -> Command {
     let mut java = Command::new("java");
     java.args([
@@ -226,7 +226,7 @@ fn buffers(tap: &Tap) -> Vec<String> {
         .collect()
 }
 
-/// Cuts all connections a second after the first message, and says when.
+/// Cuts all connections a second after the first message; returns when.
 fn cut(tap: &Tap) -> Duration {
     common::wait_for("message", || {
         tap.seen().of("basic.publish").next().is_some()

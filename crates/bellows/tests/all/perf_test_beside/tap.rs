@@ -1,4 +1,4 @@
-//! A relay before a broker that notes what its clients tell it, and how much it tells them.
+//! A proxy before a broker that notes its clients' methods, and counts the broker's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use wire::amqp091::{
     Table, Value,
 };
 
-/// A method, by its name and what of it matters.
+/// A method: its name and relevant arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     /// Since the tap was made.

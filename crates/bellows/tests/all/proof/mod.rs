@@ -78,7 +78,7 @@ fn fill(scene: &Scene, port: u16) {
     assert_eq!(run(&plan).totals.sent, scene.earlier);
 }
 
-/// Deletes a stream, which nobody can empty.
+/// Deletes a stream, which cannot be emptied.
 fn delete(scene: &Scene, port: u16) {
     let mut group = scene.group(port);
     group.producers.per_destination = 1;
@@ -90,7 +90,7 @@ fn delete(scene: &Scene, port: u16) {
     });
 }
 
-/// Empties the queues, tells how many messages there were, and deletes them.
+/// Empties the queues, counts their messages, and deletes them.
 fn sweep(scene: &Scene, port: u16) -> u64 {
     let mut group = scene.group(port);
     group.consumers.per_destination = 1;

@@ -1,4 +1,4 @@
-//! Random loads, and what happens to their connections.
+//! Random loads, and faults of their connections.
 
 use load::{
     Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Phases, Plan, QueueType,
@@ -15,7 +15,7 @@ const QUEUES_ONLY: [u64; 3] = [431, 567, 656];
 pub(crate) enum Blow {
     /// Cuts all connections; the broker notices after this many milliseconds.
     Cut(u64),
-    /// Cuts them, and lets nobody in for this long.
+    /// Cuts connections, and refuses new ones for this long.
     Outage(u64),
     /// Nothing passes for this long.
     Hold(u64),
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Queue,
     /// Each consumer has a queue of its own, which goes with its connection.
     Topic,
-    /// Each consumer reads all of it, and goes on where it was.
+    /// Each consumer reads all of it, and continues where it was.
     Stream,
     /// A queue that is one connection's alone, and goes with it.
     Exclusive,
@@ -45,7 +45,7 @@ impl Kind {
 pub(crate) struct Scene {
     pub(crate) seed: u64,
     pub(crate) kind: Kind,
-    /// Connections beside it, whose queue nobody sends to.
+    /// Connections beside it, whose queue gets no messages.
     pub(crate) idle: usize,
     pub(crate) producers: (usize, usize),
     pub(crate) consumers: (usize, usize),

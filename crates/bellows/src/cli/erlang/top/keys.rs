@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use report::console::{fit, width, wrap};
 
-/// A key, what it does in a word or two, and in one word. The first are the last to be left out.
+/// A key, and its action in a few words, and in one. The first rows are the last to be omitted.
 type KeyText = (&'static str, String, String);
 
-/// The line, as much of it as fits: in few words where the terminal is narrow, then without the keys that are least in
-/// need of a reminder; `?` shows those.
+/// As much of the line as fits: in few words where the terminal is narrow, then without the keys that need a reminder
+/// least; `?` shows those.
 pub(super) fn line(window: Duration, columns: usize) -> String {
     let keys = keys(window);
     let long = format!(

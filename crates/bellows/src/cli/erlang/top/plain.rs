@@ -11,7 +11,7 @@ use super::columns::LEAST_NAME;
 /// Connections, channels and queues in flow control that are named.
 const NAMED: usize = 8;
 
-/// Processes below what the node does as a whole.
+/// Processes, below the activity of the whole node.
 pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: Style) -> String {
     let mut out = String::new();
     for line in summary(window, node, style.columns) {

@@ -42,7 +42,7 @@ const WINDOWS: [Duration; 6] = [
 ];
 /// How often the screen is drawn again without news, so that it follows its size.
 const REDRAW: Duration = Duration::from_millis(250);
-/// A node that is late by so much does not answer.
+/// Delay from which on a node counts as not answering.
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 /// A screen with fewer rows than this has none to spare for second lines.
 const SMALL: u16 = 24;
@@ -127,7 +127,7 @@ fn read_keys(tell: &Sender<TopNews>) {
     let _ = tell.send(TopNews::End);
 }
 
-/// Looks at window after window, until nobody wants more.
+/// Reads window after window, until the screen ends.
 fn look(
     helper: &Helper,
     wish: &Mutex<TopRequest>,
@@ -372,7 +372,7 @@ fn text(process: &TopProcess, column: TopColumn) -> String {
     }
 }
 
-/// A cell that says where it was cut.
+/// A cell that marks where it was cut.
 fn cell(column: TopColumn, text: &str, width: u16) -> Cell<'static> {
     let text = fit(text, width.into()).into_owned();
     match column {
