@@ -178,15 +178,15 @@ impl BrokerKind {
 pub struct BrokerSpec {
     /// Where the broker comes from.
     pub kind: BrokerKind,
-    /// `rabbitmq`: a prefix or root directory, also of another release of Linux, to take it from instead of the system's.
-    /// `artemis`: its folder.
+    /// `rabbitmq`: a prefix or root directory, also of another release of Linux, to take it from instead of the
+    /// system's. `artemis`: its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
     /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
-    /// `rabbitmq`: `"prepare"` makes once what `[[prepare]]`, `fill`, `definitions` and policies say, keeps the node's data,
-    /// and begins every run with a copy of it.
+    /// `rabbitmq`: `"prepare"` makes once what `[[prepare]]`, `fill`, `definitions` and policies say, keeps the node's
+    /// data, and begins every run with a copy of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<BrokerData>,
     /// With `data`: the folder in which prepared data is kept; `prepared` in bellows' own data folder where absent.
@@ -207,8 +207,8 @@ pub struct BrokerSpec {
     /// `rabbitmq`: plugins that are enabled from the start, such as `rabbitmq_auth_backend_oauth2`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<String>,
-    /// `rabbitmq`, and `attach` with a `node`: time between two readings of each node's memory from both sides, what its
-    /// allocators hold and what the machine says; not read where absent.
+    /// `rabbitmq`, and `attach` with a `node`: time between two readings of each node's memory from both sides, what
+    /// its allocators hold and what the machine says; not read where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_every: Option<Length>,
     /// `rabbitmq`: the broker's Erlang schedulers (`+S`); one per core where absent.
@@ -229,8 +229,7 @@ pub struct BrokerSpec {
     /// `rabbitmq`, `embedded`: connect over TLS, with certificates made for this run.
     #[serde(skip_serializing_if = "is_false")]
     pub tls: bool,
-    /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where
-    /// absent.
+    /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// `attach`: further nodes of the same cluster, which share the connections.
@@ -291,12 +290,13 @@ pub struct BrokerSpec {
     /// `attach`: the file with that node's cookie; absent: `BELLOWS_ERLANG_COOKIE`, or a file at a usual place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cookie_file: Option<PathBuf>,
-    /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no `node` is named,
-    /// and probes of paths go there.
+    /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no `node` is
+    /// named, and probes of paths go there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management: Option<String>,
-    /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in `BELLOWS_PASSWORD`; the
-    /// broker's own user where absent, by the first of these, else by the password of the broker.
+    /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in
+    /// `BELLOWS_PASSWORD`; the broker's own user where absent, by the first of these, else by the password of the
+    /// broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management_user: Option<String>,
 }
@@ -337,8 +337,8 @@ impl Default for PhasesSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ProfileSpec {
     /// Events to sample, each a profile of its own: `cpu`, `off-cpu`, `context-switches`, `page-faults`,
-    /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `mmap-held`, `munmap`, `munmap-bytes`, `brk`, `malloc`, `malloc-bytes`, `malloc-held`,
-    /// `free`, or a tracepoint such as `sched:sched_process_fork`; empty for no profile.
+    /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `mmap-held`, `munmap`, `munmap-bytes`, `brk`, `malloc`,
+    /// `malloc-bytes`, `malloc-held`, `free`, or a tracepoint such as `sched:sched_process_fork`; empty for no profile.
     pub events: Vec<String>,
     /// Samples per second of each running thread, of events that are too many to take each.
     pub frequency: u32,
@@ -346,8 +346,8 @@ pub struct ProfileSpec {
     pub stacks: String,
     /// Blocked times that are shorter are left out of `off-cpu`.
     pub min_block: Length,
-    /// Switches sampling on and off in blocks of this length, in random order, through the measured phase, so that the run tells
-    /// what its profile costs: `1s`. The profile then covers the blocks with it.
+    /// Switches sampling on and off in blocks of this length, in random order, through the measured phase, so that the
+    /// run tells what its profile costs: `1s`. The profile then covers the blocks with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Length>,
 }

@@ -51,8 +51,7 @@ pub struct LoadSpec {
     pub fill: u64,
     /// Producers of each destination.
     pub producers: usize,
-    /// Producers of the whole group, assigned to its destinations in turn; instead of
-    /// `producers`.
+    /// Producers of the whole group, assigned to its destinations in turn; instead of `producers`.
     pub total_producers: Option<usize>,
     /// Connections that all producers share, a channel each; absent: one each.
     pub producer_connections: Option<usize>,
@@ -106,8 +105,8 @@ pub struct LoadSpec {
     pub consumers: Consumers,
     /// Local addresses to connect from, in turn; the system's choice if empty.
     pub source_addresses: Vec<IpAddr>,
-    /// The nodes of a cluster that connections begin on, in turn: `"all"`, a number from 0 on, or a list of such. One that
-    /// is lost reconnects to the next node of the cluster.
+    /// The nodes of a cluster that connections begin on, in turn: `"all"`, a number from 0 on, or a list of such. One
+    /// that is lost reconnects to the next node of the cluster.
     pub nodes: NodesSpec,
     /// Reconnect delay; a range picks a random delay. If absent, the first lost connection ends the run.
     pub recover: Option<LengthRange>,

@@ -1,5 +1,4 @@
-//! When messages are sent, as people write it: `ramp:from=100,to=20000,over=60s`, or the same keys
-//! as a table.
+//! When messages are sent, as people write it: `ramp:from=100,to=20000,over=60s`, or the same keys as a table.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -20,8 +20,8 @@ const MOST_SERIES: usize = 10_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ScrapeSpec {
-    /// Where the page is: `http://localhost:15692/metrics/per-object`; a path such as `/metrics/per-object` is one of a managed
-    /// RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
+    /// Where the page is: `http://localhost:15692/metrics/per-object`; a path such as `/metrics/per-object` is one of a
+    /// managed RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
     pub url: String,
     /// Prefix of its series' names; host, port and path where absent, or the path alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,8 +27,7 @@ pub struct OAuth2Spec {
     /// Further parameters of each request, as `orgId = "1234"`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
-    /// Never read from a file and never written to one; [`OAuth2Spec::SECRET_VARIABLE`] where
-    /// absent.
+    /// Never read from a file and never written to one; [`OAuth2Spec::SECRET_VARIABLE`] where absent.
     #[serde(skip)]
     pub client_secret: Option<Hidden>,
 }

@@ -119,8 +119,8 @@ impl KnownLook {
 }
 
 impl Looks {
-    /// Into brokers with these directories, one for each node, from now on: a broker may have been loaded before. Who was killed
-    /// then has left no end, and looks no more.
+    /// Into brokers with these directories, one for each node, from now on: a broker may have been loaded before. Who
+    /// was killed then has left no end, and looks no more.
     pub(crate) fn of(directories: Vec<PathBuf>) -> Self {
         let mut looks = Self {
             directories,

@@ -45,8 +45,7 @@ pub(super) struct OutputArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Requirements and repeats")]
 pub(super) struct RequireArgs {
-    /// Exit with code 3 if this holds: 'end-to-end p99 > 20ms', 'lost > 0', 'sent rate < 20k'. May be
-    /// repeated
+    /// Exit with code 3 if this holds: 'end-to-end p99 > 20ms', 'lost > 0', 'sent rate < 20k'. May be repeated
     #[arg(long, value_name = "CONDITION", value_parser = Requirement::unless)]
     fail_if: Vec<Requirement>,
     /// Write what was required, and whether it was reached, as JUnit XML

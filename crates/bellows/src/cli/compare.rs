@@ -42,7 +42,8 @@ const MOST_RUNS: usize = 2_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs` (tag=before); or HDR histogram logs
+    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs` (tag=before); or HDR
+    /// histogram logs
     #[arg(value_name = "RUN", required = true, add = complete::runs())]
     a: Vec<String>,
     /// Runs of B; none where A is a folder of runs in turns, which has both sides

@@ -22,7 +22,8 @@ pub(super) struct ComparisonFiles {
     /// Write the comparison as a page: one HTML file
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write what is decided as JUnit XML: a test for each figure, or for each cell of a matrix. Worse is failed, "cannot tell" is skipped
+    /// Write what is decided as JUnit XML: a test for each figure, or for each cell of a matrix. Worse is failed,
+    /// "cannot tell" is skipped
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Write it as Markdown, for a comment or the summary of a CI job
@@ -57,8 +58,8 @@ impl ComparisonFiles {
         Err(Failure::usage(cause, help).observed(path.display()))
     }
 
-    /// Writes that nothing is known yet, so that a job which is stopped leaves no older result, and that a file which cannot be
-    /// written is known before the first run.
+    /// Writes that nothing is known yet, so that a job which is stopped leaves no older result, and that a file which
+    /// cannot be written is known before the first run.
     pub(super) fn begin(&self, name: &str) -> Result<(), Failure> {
         for (path, text) in [(&self.output, NO_PAGE), (&self.flame, NO_PICTURE)] {
             if let Some(path) = path {

@@ -175,8 +175,8 @@ pub(super) fn stopped_folder(
     }
 }
 
-/// Keeps a folder of several runs for this command: two that add runs to it would measure each other, and the account of one would be
-/// written over by the other.
+/// Keeps a folder of several runs for this command: two that add runs to it would measure each other, and the account
+/// of one would be written over by the other.
 pub(super) fn kept(dir: &Path) -> Result<FolderLock, Failure> {
     FolderLock::take(dir).ok_or_else(|| {
         Failure::failed(

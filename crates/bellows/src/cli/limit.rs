@@ -58,7 +58,8 @@ pub(crate) struct LimitArgs {
     /// count, too
     #[arg(long = "slo", value_name = "CONDITION")]
     slos: Vec<Requirement>,
-    /// Vary a number of clients instead, unthrottled: load.0.producers=1,2,4,8. Fits the Universal Scalability Law to the throughputs
+    /// Vary a number of clients instead, unthrottled: load.0.producers=1,2,4,8. Fits the Universal Scalability Law to
+    /// the throughputs
     #[arg(long, value_name = "KEY=N,N,N,N", conflicts_with_all = ["slos", "from", "least", "most", "precision", "trials"])]
     scale: Option<String>,
     /// First rate, in messages per second of all producers; the experiment's own where absent, else 10000

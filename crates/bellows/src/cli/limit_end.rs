@@ -46,7 +46,8 @@ mod tests {
 
     use super::*;
 
-    /// With numbers of clients, --strict did nothing where a law was fitted, and a law that the throughputs do not follow was fine.
+    /// With numbers of clients, --strict did nothing where a law was fitted, and a law that the throughputs do not
+    /// follow was fine.
     #[test]
     fn every_kind_of_search_ends_by_one_rule() {
         let warned = |is_invalid: bool| {

@@ -123,8 +123,7 @@ struct Common {
     /// Copy the HDR histogram log to this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_archive", "repeat"])]
     hdr: Option<PathBuf>,
-    /// Reconnect delay; a range such as 1s-5s picks a random delay. Without it the first lost
-    /// connection ends the run
+    /// Reconnect delay; a range such as 1s-5s picks a random delay. Without it the first lost connection ends the run
     #[arg(long, value_name = "DELAY")]
     recover: Option<LengthRange>,
     #[command(flatten)]
@@ -161,9 +160,8 @@ struct Sending {
     /// or --schedule, 1 without, if absent
     #[arg(long, value_name = "N")]
     max_pending: Option<u32>,
-    /// Body size in bytes (1024, 4KiB), or sizes: 100-2000 (uniform), 100,2000 (in turn),
-    /// normal:mean=1000,sd=200, steps:1000@30s,2000@30s and more; or bodies: json:1000, files:DIR
-    /// (`bellows help schedules`)
+    /// Body size in bytes (1024, 4KiB), or sizes: 100-2000 (uniform), 100,2000 (in turn), normal:mean=1000,sd=200,
+    /// steps:1000@30s,2000@30s and more; or bodies: json:1000, files:DIR (`bellows help schedules`)
     #[arg(long, value_name = "SIZES", default_value_t = LoadSpec::default().message_size)]
     message_size: SizeSpec,
     /// Rate that changes: steps:100@30s,200@30s, ramp:from=100,to=20000,over=60s, poisson:5000,

@@ -19,8 +19,8 @@ pub(super) struct MetricsArgs {
     /// Serve all series as OpenMetrics at http://HOST:PORT/metrics, for Prometheus; a port alone is of 127.0.0.1
     #[arg(long, value_name = "[HOST:]PORT", env = "BELLOWS_METRICS", value_parser = address)]
     metrics: Option<String>,
-    /// Send all series once a second: a path of /write?db=NAME or /api/v2/write?org=ORG&bucket=NAME (InfluxDB), or one that
-    /// ends in /v1/metrics (OTLP)
+    /// Send all series once a second: a path of /write?db=NAME or /api/v2/write?org=ORG&bucket=NAME (InfluxDB), or one
+    /// that ends in /v1/metrics (OTLP)
     #[arg(
         long,
         value_name = "URL",

@@ -21,8 +21,9 @@ const BLOCK: Length = Length::seconds(1);
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Profile")]
 pub(super) struct ObserverArgs {
-    /// Tell what profiling itself costs: switch it on and off in blocks of a second (profile.blocks), in random order; with
-    /// several events, frequencies or ways to unwind, a run for each and a table. See `bellows help observer-effect`
+    /// Tell what profiling itself costs: switch it on and off in blocks of a second (profile.blocks), in random order;
+    /// with several events, frequencies or ways to unwind, a run for each and a table. See
+    /// `bellows help observer-effect`
     #[arg(long)]
     observer: bool,
     /// Samples per second of each running thread, of events that are too many to take each; several with --observer

@@ -332,8 +332,8 @@ fn taken_up(of: &PairedRuns, until_decided: bool) -> Option<String> {
     Some(format!("{} had ended before{told}", run.id))
 }
 
-/// Whether a run ended by itself, so that it is not made again: one that broke off under load may be evidence against its side. One that was
-/// stopped, or never came to its load, is made again.
+/// Whether a run ended by itself, so that it is not made again: one that broke off under load may be evidence against
+/// its side. One that was stopped, or never came to its load, is made again.
 pub(super) fn has_ended(record: &RunRecord) -> bool {
     match record.state {
         RunState::Complete => true,

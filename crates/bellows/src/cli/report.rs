@@ -30,7 +30,8 @@ const REDACTED: &str = "report-redacted.html";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
-    /// Run: path, id, part at either end of its id that only it has, an experiment that ran once, or `last`; or the folder of runs in turns, or of trials
+    /// Run: path, id, part at either end of its id that only it has, an experiment that ran once, or `last`; or the
+    /// folder of runs in turns, or of trials
     #[arg(value_name = "RUN", add = complete::runs())]
     run: String,
     /// Blot out names, so that the report can be shown to others; writes report-redacted.html in the run's folder

@@ -38,8 +38,8 @@ pub(crate) struct TopArgs {
     /// Show only functions, modules or threads whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
-    /// Modules or threads in place of functions, or the samples split by class, by the Erlang process that ran, or by what ended a
-    /// time off CPU
+    /// Modules or threads in place of functions, or the samples split by class, by the Erlang process that ran, or by
+    /// what ended a time off CPU
     #[arg(long, value_name = "WHAT")]
     by: Option<By>,
     /// Print the rows as a JSON array

@@ -239,8 +239,8 @@ fn is_cut_off(resolved: &ResolvedRun, drained: Nanos) -> bool {
     drained + Nanos::from_millis(1) >= resolved.experiment.phases.drain.0
 }
 
-/// Deliveries that had not come at the end, and how many there should be, where that is known; `None` where none is missing,
-/// or nobody knows. Without a ledger it is the fewest that can be.
+/// Deliveries that had not come at the end, and how many there should be, where that is known; `None` where none is
+/// missing, or nobody knows. Without a ledger it is the fewest that can be.
 fn not_received(record: &RunRecord) -> Option<(u64, Option<u64>)> {
     let summary = record.summary.as_ref()?;
     let missing = match &summary.ledger {

@@ -103,8 +103,7 @@ impl Values {
         Ok(())
     }
 
-    /// The options of the command line, written shortly, without addresses, secrets and those for
-    /// metrics.
+    /// The options of the command line, written shortly, without addresses, secrets and those for metrics.
     pub(super) fn command_line(&self) -> String {
         let shown = self.given.iter().filter(|given| {
             let option = given.option;

@@ -11,8 +11,7 @@ use crate::failure::Failure;
 const PAUSE: Duration = Duration::from_millis(250);
 const ONE: Duration = Duration::from_secs(1);
 
-/// Waits until enough ports answer, where that was requested. The test then has the brokers that are
-/// up.
+/// Waits until enough ports answer, where that was requested. The test then has the brokers that are up.
 pub(super) fn for_brokers(resolved: &mut ResolvedRun) -> Result<(), Failure> {
     if resolved.wait.is_zero() {
         return Ok(());

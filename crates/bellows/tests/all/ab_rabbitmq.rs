@@ -36,7 +36,8 @@ fn slow_routing(dir: &Path, turns: u32) {
 /// The fewest pairs that can prove something.
 const PROVING: u32 = 5;
 
-/// `BELLOWS_PAIRS` is set where there is time to prove it; two show that the patch is in B's broker, and where it costs.
+/// `BELLOWS_PAIRS` is set where there is time to prove it; two show that the patch is in B's broker, and where it
+/// costs.
 fn pairs() -> u32 {
     let pairs = std::env::var("BELLOWS_PAIRS");
     pairs.map_or(2, |pairs| pairs.parse().expect("a number"))

@@ -1,5 +1,5 @@
-//! `bellows erlang …` at a RabbitMQ under load, killed or cut off at any moment: nothing stays behind on the node, and RabbitMQ
-//! goes on serving.
+//! `bellows erlang …` at a RabbitMQ under load, killed or cut off at any moment: nothing stays behind on the node, and
+//! RabbitMQ goes on serving.
 
 use crate::common;
 use crate::common::managed::{self, SharedNode};

@@ -458,7 +458,8 @@ Sessions = case erlang:function_exported(trace, session_info, 1) of
 unicode:characters_to_binary(io_lib:format("~0tp", [Traced ++ Counted ++ Sessions])).
 "#;
 
-/// Programs of the newest Erlang that are no RabbitMQ, with its map of names and without: in this directory, started so.
+/// Programs of the newest Erlang that are no RabbitMQ, with its map of names and without: in this directory, started
+/// so.
 fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
     let Some(root) = newest_root() else {
         testkit::skip!("{IGNORED}");

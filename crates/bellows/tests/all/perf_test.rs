@@ -214,8 +214,8 @@ fn averages_of_counted_messages_last_until_they_were_worked_on() {
     assert!(rate("sent") > rate("received"), "{summary:#}");
 }
 
-/// Consumers work for 5 s on what is sent at once: the end does not wait for them and says so, and those that count have
-/// all.
+/// Consumers work for 5 s on what is sent at once: the end does not wait for them and says so, and those that count
+/// have all.
 #[test]
 fn what_consumers_do_not_have_at_the_end_is_told() {
     let broker_dir = folder();

@@ -46,8 +46,7 @@ fn cpu_seconds(pid: u32) -> f64 {
         / 100.0
 }
 
-/// Groups on brokers of their own: all CPU against all messages. One broker's alone would be a wrong number about
-/// it.
+/// Groups on brokers of their own: all CPU against all messages. One broker's alone would be a wrong number about it.
 #[test]
 fn the_cpu_of_all_loaded_brokers_counts() {
     let dir = folder();

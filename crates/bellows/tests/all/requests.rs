@@ -27,7 +27,8 @@ fn answer(stream: &TcpStream, number: u64) {
     let _ = (&mut &*stream).write_all(answer.as_bytes());
 }
 
-/// A server of a page that listens on its address, but not from `away.0` to `away.1` after its start. It serves until the test ends.
+/// A server of a page that listens on its address, but not from `away.0` to `away.1` after its start. It serves until
+/// the test ends.
 fn server(away: (Duration, Duration)) -> SocketAddr {
     let mut listener = Some(TcpListener::bind("127.0.0.1:0").expect("a port"));
     let address = listener

@@ -16,8 +16,7 @@ const CONNECTIONS: usize = 1_000;
 const QUEUES: usize = 10;
 /// The first part of the run in which memory may still grow: connections, pools, first histograms.
 const SETTLING: f64 = 0.2;
-/// Growth over the judged part that is no leak: pages that the allocator keeps, and the series' 40
-/// bytes a second.
+/// Growth over the judged part that is no leak: pages that the allocator keeps, and the series' 40 bytes a second.
 const GROWTH_MB: f64 = 2.0;
 
 /// A process's resources at a moment.

@@ -342,8 +342,7 @@ fn a_tunnel_that_is_full_is_not_taken_for_the_broker() {
     });
 }
 
-/// A link of 4 Mbit/s: the loopback of a network namespace that is ours alone, slowed down by the
-/// kernel (`tc-tbf(8)`).
+/// A link of 4 Mbit/s: the loopback of a network namespace that is ours alone, slowed down by the kernel (`tc-tbf(8)`).
 #[test]
 fn a_full_link_is_the_networks() {
     let set_up =

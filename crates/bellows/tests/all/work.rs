@@ -227,8 +227,8 @@ fn rows_say_no_more_than_the_file_does() {
     );
 }
 
-/// Publishing through an exchange: RabbitMQ 3.10 compiles a match specification for each message, later releases do not.
-/// Of the run that has ended so, in this folder of `dir`.
+/// Publishing through an exchange: RabbitMQ 3.10 compiles a match specification for each message, later releases do
+/// not. Of the run that has ended so, in this folder of `dir`.
 pub(crate) fn what_is_known_of_stacks_is_told(
     dir: &Path,
     ended: &common::Ended,

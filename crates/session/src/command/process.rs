@@ -142,8 +142,8 @@ impl Process {
         self.has_left && !self.told
     }
 
-    /// Whether it and all that it has started have ended, in whatever group or session. What runs on after it is asked to
-    /// end, too: a shell ends before what it has started.
+    /// Whether it and all that it has started have ended, in whatever group or session. What runs on after it is asked
+    /// to end, too: a shell ends before what it has started.
     pub(super) fn has_ended(&mut self) -> bool {
         if !self.is_over() {
             let guardian = self.guardian.as_mut();

@@ -165,7 +165,8 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     );
 }
 
-/// 300 msg/s into a cluster of two nodes, of which the run kills one for 11.3 s of 30; others fill the machine meanwhile.
+/// 300 msg/s into a cluster of two nodes, of which the run kills one for 11.3 s of 30; others fill the machine
+/// meanwhile.
 fn killed_node() -> Facts {
     let mut facts = waiting_for_answers();
     (facts.requested_rate, facts.sent_rate) = (Some(300.0), 190.0);

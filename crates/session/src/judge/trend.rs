@@ -16,8 +16,7 @@ const SMALLEST: f64 = 0.1;
 /// Pairs grow with the square of the values; longer series are averaged down to this many.
 const MOST: usize = 300;
 
-/// The change from the first to the last value as a part of the median, by the Theil-Sen slope,
-/// where there is a trend.
+/// The change from the first to the last value as a part of the median, by the Theil-Sen slope, where there is a trend.
 pub(crate) fn trend(values: &[f64]) -> Option<f64> {
     if values.len() < FEWEST {
         return None;

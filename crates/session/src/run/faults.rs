@@ -1,6 +1,5 @@
-//! Faults at given times: they are injected here, on a thread of their own. Those that a broker plays by
-//! itself are only watched. Also where there are none, that thread asks the broker for its objects when sending has
-//! ended.
+//! Faults at given times: they are injected here, on a thread of their own. Those that a broker plays by itself are
+//! only watched. Also where there are none, that thread asks the broker for its objects when sending has ended.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -259,7 +258,8 @@ impl Player<'_> {
         !self.broker.processes().further.is_empty()
     }
 
-    /// A profile of the process that a node is now, with its number in a cluster: the one so far ended with its process.
+    /// A profile of the process that a node is now, with its number in a cluster: the one so far ended with its
+    /// process.
     fn profile_again(&mut self, node: usize, pid: u32) -> Option<(Option<u32>, Profiling)> {
         let node = u32::try_from(node).ok();
         let node = node.filter(|_| self.broker.nodes().len() > 1);

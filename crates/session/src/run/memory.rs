@@ -1,4 +1,5 @@
-//! The memory of the broker's Erlang nodes from both sides, read while a load runs, on its way into the run as named series.
+//! The memory of the broker's Erlang nodes from both sides, read while a load runs, on its way into the run as named
+//! series.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +39,8 @@ pub(super) struct MemoryWatch {
     options: Vec<ConnectOptions>,
 }
 
-/// A reading that takes longer holds values of moments that lie so far apart that a node which allocates differs between them.
+/// A reading that takes longer holds values of moments that lie so far apart that a node which allocates differs
+/// between them.
 const SLOW: Duration = Duration::from_millis(50);
 
 /// The result of one reading.

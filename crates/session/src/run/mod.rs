@@ -81,8 +81,7 @@ pub struct RunOptions {
     /// The command line that repeats the run. Its parser leaves secrets out, and apparent ones are hidden once more
     /// before it is kept.
     pub command: Vec<String>,
-    /// The `bellows` executable, which is started again for the embedded broker and for the
-    /// guardian of a managed one.
+    /// The `bellows` executable, which is started again for the embedded broker and for the guardian of a managed one.
     pub bellows_exe: PathBuf,
     /// The kinds of load that an experiment can ask for: [`crate::SCENARIOS`].
     pub scenarios: &'static [MakeScenario],
@@ -167,8 +166,7 @@ pub fn run(
     outcome
 }
 
-/// Refuses requirements about latencies that the experiment's scenarios do not measure, before anything is
-/// started.
+/// Refuses requirements about latencies that the experiment's scenarios do not measure, before anything is started.
 fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Result<(), Error> {
     if experiment.require.is_empty() {
         return Ok(());

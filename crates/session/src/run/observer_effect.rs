@@ -81,8 +81,8 @@ impl Blocks {
         }
     }
 
-    /// Plans the blocks of a load whose measured phase begins at `start`, and goes through them, where they are wanted and
-    /// something is sampled.
+    /// Plans the blocks of a load whose measured phase begins at `start`, and goes through them, where they are wanted
+    /// and something is sampled.
     pub(super) fn begin(&mut self, start: Time, measure: Option<Nanos>, sampled: SwitchedProfiles) {
         let wanted = self.wanted.take();
         let Some(wanted) = wanted.filter(|_| !sampled.switches.is_empty()) else {

@@ -145,8 +145,8 @@ mod tests {
         Time(ms * 1_000_000)
     }
 
-    /// A page every so often that takes `takes` and costs `cost`, in two minutes of seconds with 0.8 s of other CPU time and
-    /// noise of ± 0.1 s.
+    /// A page every so often that takes `takes` and costs `cost`, in two minutes of seconds with 0.8 s of other CPU
+    /// time and noise of ± 0.1 s.
     fn scene(every: u64, takes: u64, cost: f64) -> (Vec<UsedCpu>, Vec<Flight>) {
         let pages = (1..).map(|page| page * every + 300);
         let flights = pages.map(|sent| Flight {

@@ -277,9 +277,9 @@ impl Profiling {
         self.samplers().for_each(|it| it.hold_until(at));
     }
 
-    /// Ends sampling, cuts the profiles to `window` (nanoseconds since the origin), gives their Erlang processes
-    /// the names that their node has said (`processes`, in the order of nodes), the others the roles that their stacks tell, and writes the forms that other
-    /// tools read.
+    /// Ends sampling, cuts the profiles to `window` (nanoseconds since the origin), gives their Erlang processes the
+    /// names that their node has said (`processes`, in the order of nodes), the others the roles that their stacks
+    /// tell, and writes the forms that other tools read.
     pub(crate) fn finish(
         self,
         window: Option<(u64, u64)>,

@@ -99,8 +99,7 @@ pub fn record(
     }))
 }
 
-/// Stands in place of a load: an interval each second, until the time is over, the process has
-/// ended, or a stop.
+/// Stands in place of a load: an interval each second, until the time is over, the process has ended, or a stop.
 fn watch(
     process: ProcessId,
     duration: Option<Nanos>,

@@ -406,8 +406,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Each thread and each connection is read at both ends of the measured phase only: there may be
-    /// thousands.
+    /// Each thread and each connection is read at both ends of the measured phase only: there may be thousands.
     fn look_closely(&mut self, phase: Phase) {
         match phase {
             Phase::Warmup => {}

@@ -1,5 +1,5 @@
-//! The profile of a node that a fault killed, from its return on: its process is another one, which is sampled into a file
-//! of its own. When the run ends, both are one profile.
+//! The profile of a node that a fault killed, from its return on: its process is another one, which is sampled into a
+//! file of its own. When the run ends, both are one profile.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,8 @@ impl Reattach {
         }
     }
 
-    /// Samples a process from now on: the node with this number in a cluster. It takes as long as preparing the profiler does.
+    /// Samples a process from now on: the node with this number in a cluster. It takes as long as preparing the
+    /// profiler does.
     pub(crate) fn attach(&mut self, node: Option<u32>, pid: u32) -> Profiling {
         let header = ProfileHeader {
             node,

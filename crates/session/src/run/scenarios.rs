@@ -50,9 +50,9 @@ impl ScenarioContext {
         }
     }
 
-    /// Operations that ended in order, as the rate of the measured phase counts them: those that were due in it, whenever their
-    /// answers came, and no more than ended in it, where a backlog grew. Where some did not begin, those that ended in it: a backlog
-    /// of the warm-up is work, too.
+    /// Operations that ended in order, as the rate of the measured phase counts them: those that were due in it,
+    /// whenever their answers came, and no more than ended in it, where a backlog grew. Where some did not begin, those
+    /// that ended in it: a backlog of the warm-up is work, too.
     pub(crate) fn completed(&self, outcome: &Outcome, measured: &Interval) -> u64 {
         let Some(of) = &self.operations else {
             return 0;

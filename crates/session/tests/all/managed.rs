@@ -99,8 +99,7 @@ fn assert_nothing_left_soon(parent: &Path, pids: &[u32], uid: u32) {
     assert_eq!(left(parent, pids, uid), Vec::<String>::new());
 }
 
-/// A root directory with its own Erlang, as far as it matters: the programs are copies, the
-/// libraries links.
+/// A root directory with its own Erlang, as far as it matters: the programs are copies, the libraries links.
 fn make_root(root: &Path) {
     let real = Path::new("/usr/lib/erlang");
     let erlang = root.join("usr/lib/erlang");

@@ -1,5 +1,5 @@
-//! A managed node from a root directory that has a C library of its own, as one of another release of Linux: here a copy
-//! of the machine's, so that every machine with RabbitMQ can run the test.
+//! A managed node from a root directory that has a C library of its own, as one of another release of Linux: here a
+//! copy of the machine's, so that every machine with RabbitMQ can run the test.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -70,7 +70,8 @@ pub(crate) struct AbArgs {
     /// Compare for each of these values of a key; several keys: for each combination. May be repeated
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     over: Vec<Assignment>,
-    /// Pairs of a run of A and one of B, of each cell where there are several [default: 8]. Fewer than 5 prove no change
+    /// Pairs of a run of A and one of B, of each cell where there are several [default: 8]. Fewer than 5 prove no
+    /// change
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=i64::from(PairedRuns::MOST_PAIRS)))]
     pairs: Option<u32>,
     /// End after half or three quarters of the pairs where all is decided then; each look is stricter

@@ -27,8 +27,7 @@ pub(super) struct NodeArgs {
     /// The node, as NAME@HOST; or the beginning of the name of one that runs here, such as rabbit
     #[arg(value_name = "NODE")]
     node: WantedNode,
-    /// File that holds the node's cookie [default: the variable BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie, or
-    /// RabbitMQ's]
+    /// File that holds the node's cookie [default: the variable BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie, or RabbitMQ's]
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     cookie_file: Option<PathBuf>,
     /// Host to connect to, instead of the one in the node's name

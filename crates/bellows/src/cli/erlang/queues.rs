@@ -48,7 +48,8 @@ pub(crate) struct QueuesArgs {
     /// Which queues come first
     #[arg(long, value_enum, default_value_t = QueueOrder::Ready)]
     sort: QueueOrder,
-    /// Queues at most; 20 in a table (with --every in a terminal, as many as it has rows for), 100,000 in JSON and pages if absent
+    /// Queues at most; 20 in a table (with --every in a terminal, as many as it has rows for), 100,000 in JSON and
+    /// pages if absent
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
     limit: Option<u32>,
     /// Read again after this time; the shortest time between two readings with --listen
@@ -57,8 +58,8 @@ pub(crate) struct QueuesArgs {
     /// Readings at most
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// Ask every classic and quorum queue, which may take this long, instead of the node's tables: exact counts, and work
-    /// for each queue
+    /// Ask every classic and quorum queue, which may take this long, instead of the node's tables: exact counts, and
+    /// work for each queue
     #[arg(long, value_name = "DURATION")]
     fresh: Option<Length>,
     /// Serve the counts at HOST:PORT: JSON at /queues, OpenMetrics at /metrics

@@ -31,7 +31,8 @@ const SECOND: u64 = 1_000_000_000;
 /// The function whose calls are followed, and how many of them.
 #[derive(Debug, Args)]
 pub(super) struct RootArgs {
-    /// Follow calls of this function, MODULE:FUNCTION/ARITY, into the processes that they ask, and tell the slow ones from the fast ones
+    /// Follow calls of this function, MODULE:FUNCTION/ARITY, into the processes that they ask, and tell the slow ones
+    /// from the fast ones
     #[arg(long, value_name = "M:F/A", value_parser = entry)]
     pub(super) root: Option<FunctionPattern>,
     /// Calls of --root after which it ends

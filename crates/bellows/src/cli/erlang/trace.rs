@@ -51,7 +51,8 @@ pub(super) struct TraceArgs {
     /// Calls in one second at which it ends, as 100 or 100/s
     #[arg(long, value_name = "N/s", default_value = "500", value_parser = per_second)]
     rate: u32,
-    /// Print what calls return, or the exception that ends them; each call keeps words of its process's stack until it returns
+    /// Print what calls return, or the exception that ends them; each call keeps words of its process's stack until it
+    /// returns
     #[arg(long)]
     returns: bool,
     /// Print how long calls take, waits included; as --returns
@@ -113,7 +114,8 @@ struct TraceRows {
     unreturned: Option<Unreturned>,
 }
 
-/// Calls whose return had not come when the trace ended: the emulator keeps a mark of each on its process's stack until it does.
+/// Calls whose return had not come when the trace ended: the emulator keeps a mark of each on its process's stack until
+/// it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Unreturned {
     calls: usize,

@@ -16,8 +16,7 @@ pub(super) struct ListArgs {
     /// Number of runs to show; 0 = all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
     limit: usize,
-    /// Show only runs that match: 'name=stream* broker=4.*'. Keys: id, name, broker, state, requirements,
-    /// tag, note
+    /// Show only runs that match: 'name=stream* broker=4.*'. Keys: id, name, broker, state, requirements, tag, note
     #[arg(long, value_name = "FILTER")]
     filter: Option<RunFilter>,
     /// Order of the runs

@@ -1,5 +1,6 @@
 //! A real RabbitMQ that tests share: one for each lane of `scripts/test`, started by the first test that needs it. Each
-//! test gets it with a virtual host `/` of its own. Tests of starting, stopping, killing and configuring start their own.
+//! test gets it with a virtual host `/` of its own. Tests of starting, stopping, killing and configuring start their
+//! own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -38,7 +38,8 @@ const LONG: [&str; 4] = ["calibrate", "run stream-", "run classic-", "run artemi
 
 /// Lengths of `make test`, where the commands only need to work. The docs show lengths that suit a person.
 const SHORT: &str = "phases.warmup=300ms,phases.measure=1500ms";
-/// Lengths of `make prove`, where what a command prints each second is judged, too, and of blocks that look at a window.
+/// Lengths of `make prove`, where what a command prints each second is judged, too, and of blocks that look at a
+/// window.
 const LONGER: &str = "phases.warmup=1s,phases.measure=3s";
 /// The option that chooses a window of a run.
 const WINDOW: &str = "--from ";
@@ -218,7 +219,8 @@ fn figures_are_told_apart_from_words() {
     );
 }
 
-/// Where a RabbitMQ listens, an embedded broker on its port would be refused, and the load beside it would go to the RabbitMQ.
+/// Where a RabbitMQ listens, an embedded broker on its port would be refused, and the load beside it would go to the
+/// RabbitMQ.
 #[test]
 fn brokers_of_the_docs_have_ports_of_their_own_and_loads_name_them() {
     let listen = "bellows broker --listen 127.0.0.1:";

@@ -215,7 +215,8 @@ impl Shown {
 /// A line as a terminal shows it, without colours and cursor movements.
 struct Line {
     shown: String,
-    /// Progress, drawn again and again: each of its lines is filled up to the terminal's width, so that several stand in one.
+    /// Progress, drawn again and again: each of its lines is filled up to the terminal's width, so that several stand
+    /// in one.
     is_drawn: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `bellows perf-test` beside PerfTest itself: both play the command lines of `tests/data/perf-test/beside.tsv`, each on an
-//! embedded broker of its own behind a tap, and what the table names of each is compared.
+//! `bellows perf-test` beside PerfTest itself: both play the command lines of `tests/data/perf-test/beside.tsv`, each
+//! on an embedded broker of its own behind a tap, and what the table names of each is compared.
 
 mod compared;
 mod tap;
@@ -97,8 +97,8 @@ fn rows() -> Vec<PlayedLine> {
     rows.map(row).collect()
 }
 
-/// Its rate, its counts, its queues, its messages: what the table says of each command line. Where one fails, that one is
-/// played alone by BELLOWS_BESIDE with a part of its row.
+/// Its rate, its counts, its queues, its messages: what the table says of each command line. Where one fails, that one
+/// is played alone by BELLOWS_BESIDE with a part of its row.
 #[test]
 #[ignore = "PerfTest itself, from Maven Central: make prove"]
 fn it_does_what_perf_test_does_beside_it() {

@@ -44,8 +44,8 @@ fn reading(at: Time, broker_cpu: Nanos) -> Reading {
     }
 }
 
-/// A run whose rate falls by 10 % and whose broker takes a quarter more CPU per message where samples are taken; `noise` is a
-/// factor of both for each block.
+/// A run whose rate falls by 10 % and whose broker takes a quarter more CPU per message where samples are taken;
+/// `noise` is a factor of both for each block.
 struct PlayedBlocks {
     switched: Vec<SwitchedBlock>,
     counted: Vec<BlockCount>,

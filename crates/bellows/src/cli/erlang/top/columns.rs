@@ -69,8 +69,8 @@ impl TopColumn {
     }
 }
 
-/// The columns that fit, each with its width: as wide as its `longest` text, where there is room. Numbers and identifiers
-/// are never cut; names have the room before functions.
+/// The columns that fit, each with its width: as wide as its `longest` text, where there is room. Numbers and
+/// identifiers are never cut; names have the room before functions.
 pub(super) fn columns(
     width: u16,
     sort: ProcessOrder,
