@@ -240,7 +240,7 @@ pub struct Profile {
     /// Bytes of the process's stacks that were copied for its samples; 0 where unknown.
     pub copied_bytes: u64,
     /// Share of the process's CPU time that the samples stand for (0 to 1), from the first moment of sampling to the
-    /// last; `None` where that is not known.
+    /// last; where a process was in the place of another, of what both used in the window. `None` where not known.
     pub cpu_share: Option<f64>,
     /// First and last moment of sampling, nanoseconds since the origin, where known.
     pub span: Option<(u64, u64)>,

@@ -196,7 +196,8 @@ impl Recording<'_> {
         outcome: &load::Outcome,
         processes: &[Vec<ErlangProcess>],
     ) -> Profiled {
-        let profiling = std::mem::take(&mut self.profiling);
+        let mut profiling = std::mem::take(&mut self.profiling);
+        profiling.keep_used(self.cpu_of_nodes());
         let Some(writer) = &mut self.writer else {
             return Profiled::default();
         };

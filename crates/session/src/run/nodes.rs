@@ -1,6 +1,7 @@
 //! Resource usage of each node of a cluster in the measured phase.
 
 use archive::NodeSummary;
+use measure::Nanos;
 
 use super::recording::Recording;
 
@@ -34,6 +35,24 @@ impl Recording<'_> {
             }
         });
         self.summary.nodes = nodes.collect();
+    }
+
+    /// CPU time that each node used in the measured phase, all processes that it was together; of a broker that is no
+    /// cluster the whole.
+    pub(super) fn cpu_of_nodes(&self) -> Vec<Option<Nanos>> {
+        let nodes = &self.summary.nodes;
+        if nodes.is_empty() {
+            let used = self.measured_usage.and_then(|(begin, end)| {
+                let (begin, end) = (begin.broker?, end.broker?);
+                Some(end.cpu.saturating_sub(begin.cpu))
+            });
+            return vec![used];
+        }
+        let whole = self.measured_length.as_secs_f64();
+        let cpu_s = nodes
+            .iter()
+            .map(|it| it.cpu_cores * it.ran_s.unwrap_or(whole));
+        cpu_s.map(|it| Some(Nanos((it * 1e9) as u64))).collect()
     }
 
     /// Keeps the largest memory of each.

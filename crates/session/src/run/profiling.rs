@@ -35,6 +35,8 @@ pub(crate) struct Profiling {
     until: Option<Time>,
     /// Only files that cannot be made again from the stacks are written, and pprof.
     is_brief: bool,
+    /// CPU time that each node of the broker used in the window, all processes that it was together.
+    used: Vec<Option<Nanos>>,
     warnings: Vec<Warning>,
 }
 
@@ -162,6 +164,16 @@ impl Profiling {
     pub(crate) fn is_of(&self, node: usize, pid: Option<u32>) -> bool {
         let mut profiles = self.profiles.iter();
         profiles.any(|it| it.node.unwrap_or_default() as usize == node && Some(it.pid) == pid)
+    }
+
+    /// When sampling began.
+    pub(crate) const fn started(&self) -> Option<Time> {
+        self.started
+    }
+
+    /// Keeps how much CPU time each node of the broker used in the window, as far as that is known.
+    pub(crate) fn keep_used(&mut self, used: Vec<Option<Nanos>>) {
+        self.used = used;
     }
 
     /// Keeps why there is no profile of an event.
@@ -298,10 +310,11 @@ impl Profiling {
                 _ => file::of_event(&event.name, file::FURTHER_PPROF),
             };
             event.finish_sampling(sampled, writer, &mut profiled);
-            let of_node = processes.get(event.node.unwrap_or_default() as usize);
-            let named = of_node.map_or(&[][..], Vec::as_slice);
+            let node = event.node.unwrap_or_default() as usize;
+            let named = processes.get(node).map_or(&[][..], Vec::as_slice);
+            let used = self.used.get(node).copied().flatten();
             let read = event.read(self.origin, window, writer);
-            let Some(profile) = event.finish(read, named, writer, &mut profiled) else {
+            let Some(profile) = event.finish(read, named, used, writer, &mut profiled) else {
                 continue;
             };
             match profile.to_pprof() {
@@ -483,11 +496,12 @@ impl EventProfile {
         parts
     }
 
-    /// Names processes in its parts, and writes the stacks of all of them again.
+    /// Names processes in its parts, of a node that `used` so much, and writes the stacks of all of them again.
     fn finish(
         &self,
         mut parts: Vec<Profile>,
         processes: &[ErlangProcess],
+        used: Option<Nanos>,
         writer: &mut RunWriter,
         profiled: &mut Profiled,
     ) -> Option<Profile> {
@@ -496,9 +510,18 @@ impl EventProfile {
         if let Some(last) = parts.last_mut().filter(|it| it.header.pid == self.pid) {
             last.name_processes(processes);
         }
+        for part in parts.iter_mut().filter(|it| it.header.pid != self.pid) {
+            part.notes.retain(|note| !note.contains(PROCESS_ENDED));
+        }
         let mut profile = join(parts)?;
         profile.take_roles_from_stacks();
-        let gaps = profile_gaps(&profile.summary(0)).into_iter();
+        let mut summary = profile.summary(0);
+        if !self.earlier.is_empty() {
+            profile.cpu_share = share_of(&profile, used);
+            // What is missing while the next process started has a warning of its own.
+            summary.cpu_share = None;
+        }
+        let gaps = profile_gaps(&summary).into_iter();
         let probed = probed(&profile);
         let found = gaps.chain(probed).map(|it| self.of_event(it));
         profiled.warnings.extend(found);
@@ -516,6 +539,14 @@ impl EventProfile {
             let _ = fs::remove_file(&part.stacks);
         }
     }
+}
+
+/// The share of CPU time that a profile of several processes stands for: no sampler has counted what one of them used
+/// before it was sampled.
+fn share_of(profile: &Profile, used: Option<Nanos>) -> Option<f64> {
+    let sampled = profile.total_weight() as f64 * profile.header.period_ns as f64;
+    let used = used.filter(|it| it.0 > 0)?.0 as f64;
+    (sampled > 0.0).then(|| (sampled / used).min(1.0))
 }
 
 /// The profile of a node, of all processes that it was.

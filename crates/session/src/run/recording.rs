@@ -306,8 +306,7 @@ impl<'a> Recording<'a> {
         }
         for node in collected.returned {
             self.usage.follow_node(node.node, node.pid);
-            let now = self.seconds_since_origin(Clock.now());
-            node.go_on(&mut self.profiling, now);
+            node.go_on(&mut self.profiling, self.context.origin);
         }
         for page in &collected.failed {
             self.observer.page_failed(page);

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use measure::Time;
 use stacks::ProfileHeader;
 
 use super::Start;
@@ -61,23 +62,27 @@ impl Reattach {
 }
 
 impl Returned {
-    /// Continues the previous profile, and reports its gap in seconds of the run.
-    pub(super) fn go_on(self, before: &mut Profiling, now: f64) {
+    /// Continues the previous profile, and reports its gap in seconds since the run's origin.
+    pub(super) fn go_on(self, before: &mut Profiling, origin: Time) {
         let (gone, pid) = (self.gone, Some(self.pid));
         let new = (self.profile).filter(|_| !before.is_of(self.node, pid));
         let Some((node, profiling)) = new else { return };
         let whom = node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
-        let lacks = match profiling.is_on() {
-            true => format!(
-                "the profile of {whom} lacks the time from {gone:.1} s to {now:.1} s: it was killed, and is sampled again since it \
-                 was back"
-            ),
-            false => format!(
-                "the profile of {whom} ends at {gone:.1} s: it was killed, and is not sampled since it was back"
-            ),
-        };
+        let again = profiling.started().filter(|_| profiling.is_on());
+        let lacks = lacking(&whom, gone, again.map(|at| at.since(origin).as_secs_f64()));
         before.go_on(profiling, profile_incomplete(&lacks));
     }
+}
+
+/// Until when a profile was taken of somebody who was killed, and from when on again, in seconds of the run.
+fn lacking(whom: &str, gone: f64, again: Option<f64>) -> String {
+    let restarted = again.map_or_else(
+        || "are not in it".to_owned(),
+        |at| format!("are in it from {at:.1} s on, what it used before is not"),
+    );
+    format!(
+        "the profile of {whom} was taken until the kill at {gone:.1} s; samples of the restarted process {restarted}"
+    )
 }
 
 #[cfg(test)]
@@ -85,12 +90,23 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    use measure::Clock;
+    use measure::{Clock, Nanos};
     use stacks::Profile;
 
     use super::*;
     use crate::run::tests::begun;
     use crate::usage::tests::Busy;
+
+    #[test]
+    fn it_is_said_whether_a_restarted_process_is_sampled() {
+        assert_eq!(
+            lacking("the broker", 8.0, Some(13.24)),
+            "the profile of the broker was taken until the kill at 8.0 s; samples of the restarted process are in it \
+             from 13.2 s on, what it used before is not"
+        );
+        let text = lacking("node 1", 8.0, None);
+        assert!(text.ends_with("are not in it"), "{text}");
+    }
 
     #[test]
     fn a_process_and_the_one_in_its_place_are_one_profile() {
@@ -117,6 +133,7 @@ mod tests {
         let returned = again.attach(Some(1), back.pid());
         assert!(returned.is_on());
         profiling.go_on(returned, profile_incomplete("it was away"));
+        profiling.keep_used(vec![None, Some(Nanos::SECOND)]);
         assert!(profiling.is_of(1, Some(back.pid())));
         assert!(!profiling.is_of(1, Some(first)) && !profiling.is_of(0, Some(back.pid())));
         let between = Clock.now().since(start.origin).0;
@@ -130,6 +147,11 @@ mod tests {
         let before = profile.samples.iter().filter(|it| it.t < between).count();
         let after = profile.samples.len() - before;
         assert!(before > 20 && after > 20, "{before} and {after} samples");
+        let sampled = profile.total_weight() as f64 * profile.header.period_ns as f64;
+        let share = profile.cpu_share.expect("a share of what both used");
+        assert!((share - (sampled / 1e9).min(1.0)).abs() < 1e-9, "{share}");
+        let mut notes = profile.notes.iter();
+        assert!(!notes.any(|it| it.contains(profile::PROCESS_ENDED)));
         let away = profile_incomplete("it was away").finding;
         let mut found = profiled.warnings.iter();
         assert!(

@@ -286,6 +286,40 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert!(!text.contains("s3cret"), "{text}");
 }
 
+/// The share of CPU time that a profile of several processes stands for is of this.
+#[test]
+fn all_processes_that_a_broker_was_have_used_what_its_meter_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (context, record, writer) = begun(dir.path());
+    let mut heard = Heard::default();
+    let usage = Box::new(Metered::default());
+    let mut recording =
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    assert_eq!(recording.cpu_of_nodes(), [None], "nothing was measured");
+    let used = |cpu| {
+        Some(linux::ProcessUse {
+            cpu: measure::Nanos(cpu),
+            ..linux::ProcessUse::default()
+        })
+    };
+    let reading = |broker| Reading {
+        broker,
+        ..Reading::default()
+    };
+    recording.measured_usage = Some((reading(used(5)), reading(used(12))));
+    assert_eq!(recording.cpu_of_nodes(), [Some(measure::Nanos(7))]);
+    recording.measured_usage = Some((reading(used(5)), reading(None)));
+    assert_eq!(recording.cpu_of_nodes(), [None], "it is away at the end");
+    recording.summary.nodes = vec![archive::NodeSummary {
+        cpu_cores: 0.5,
+        ran_s: Some(4.0),
+        ..archive::NodeSummary::default()
+    }];
+    let two_seconds = Some(measure::Nanos(2 * SECOND));
+    assert_eq!(recording.cpu_of_nodes(), [two_seconds]);
+    recording.discard();
+}
+
 /// Connecting and preparing profiles take seconds, of which no axis shows anything.
 #[test]
 fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
