@@ -138,12 +138,15 @@ impl LiveTable {
     }
 
     pub(super) fn point(&mut self, point: &SeriesPoint, measured: &Interval) {
-        if self.phase != Some(point.phase) {
+        if self.phase < Some(point.phase) {
             self.enter(point.phase);
         }
         self.waiting = None;
-        let start = *self.phase_start.get_or_insert(point.t);
-        self.elapsed = point.t + point.dt - start;
+        // The last second of a phase comes when the next one may have begun.
+        if self.phase == Some(point.phase) {
+            let start = *self.phase_start.get_or_insert(point.t);
+            self.elapsed = point.t + point.dt - start;
+        }
         self.measured = measured.counters;
         self.measured_seconds = measured.length().as_secs_f64();
         self.latency = measured.latencies.messages();

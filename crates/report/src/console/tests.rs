@@ -543,6 +543,17 @@ fn the_bar_says_where_the_run_is() {
 }
 
 #[test]
+fn the_last_second_of_a_phase_does_not_end_the_next_one() {
+    let mut live = LiveTable::new(shape(), TERMINAL);
+    live.point(&point(Phase::Measure, 5.0), &Interval::new());
+    live.enter(Phase::Drain);
+    let drain = live.lines()[1].clone();
+    live.point(&point(Phase::Measure, 6.0), &Interval::new());
+    assert_eq!(live.phase, Some(Phase::Drain));
+    assert_eq!(live.lines()[1], drain);
+}
+
+#[test]
 fn doctor_explains_only_what_is_not_in_order() {
     let check = |status, fix: Option<&str>| CheckRow {
         name: "perf permissions".into(),

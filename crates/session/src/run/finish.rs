@@ -65,6 +65,7 @@ impl Recording<'_> {
     /// Sums up and writes the record for the last time.
     pub(crate) fn finish(mut self, ending: Ending) -> RunOutcome {
         let (outcome, processes) = (ending.outcome, ending.processes);
+        self.tell_events(f64::INFINITY);
         self.record.topology = ending.topology;
         self.record.phases = outcome
             .phases

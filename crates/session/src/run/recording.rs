@@ -155,6 +155,8 @@ pub(crate) struct Recording<'a> {
     pub(super) summary: RunSummary,
     /// Failed readings that were not reported yet: a fault that explains them may be reported a moment later.
     unread: Vec<Unread>,
+    /// Events of the load's last second, in the order in which they were heard of.
+    untold: Vec<Event>,
     /// The object of a wait while the load runs, and how long it has lasted.
     waiting: Option<(String, Duration)>,
 }
@@ -215,6 +217,7 @@ impl<'a> Recording<'a> {
             companions: Vec::new(),
             summary: RunSummary::default(),
             unread: Vec::new(),
+            untold: Vec::new(),
             waiting: None,
             context,
         }
@@ -284,6 +287,7 @@ impl<'a> Recording<'a> {
             self.keep(collected);
         }
         self.tell_unread();
+        self.tell_events(f64::INFINITY);
     }
 
     /// Calls each companion, and keeps its results.
@@ -399,9 +403,22 @@ impl<'a> Recording<'a> {
             },
             label,
         };
-        self.observer.event(&event);
-        if self.record.events.len() < MOST_EVENTS {
-            self.record.events.push(event);
+        self.untold.push(event);
+        if self.started.is_none() {
+            self.tell_events(f64::INFINITY);
+        }
+    }
+
+    /// Tells what happened until then, in seconds of the run, in the order of time: each thread and companion is heard
+    /// when it comes to it.
+    pub(super) fn tell_events(&mut self, until: f64) {
+        self.untold.sort_by(|one, other| one.t.total_cmp(&other.t));
+        let told = self.untold.partition_point(|it| it.t <= until);
+        for event in self.untold.drain(..told) {
+            self.observer.event(&event);
+            if self.record.events.len() < MOST_EVENTS {
+                self.record.events.push(event);
+            }
         }
     }
 
@@ -444,6 +461,7 @@ impl<'a> Recording<'a> {
             Phase::Measure => phases.measure,
             Phase::Drain => Some(phases.drain),
         };
+        self.tell_events(self.seconds_since_origin(at));
         self.observer.phase(phase, length);
         self.look_closely(phase);
         if phase == Phase::Drain {
@@ -622,6 +640,7 @@ impl load::Sink for Recording<'_> {
             after: self.last_usage,
         };
         self.call(|it| it.second(&second));
+        self.tell_events(self.seconds_since_origin(interval.end));
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
         self.tell_logged();

@@ -286,6 +286,33 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert!(!text.contains("s3cret"), "{text}");
 }
 
+#[test]
+fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened() {
+    let dir = tempfile::tempdir().unwrap();
+    let (context, record, writer) = begun(dir.path());
+    let mut heard = Heard::default();
+    let usage = Box::new(Metered::default());
+    let mut recording =
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.event(RunEvent::Started {
+        at: Time(10 * SECOND),
+    });
+    for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth")] {
+        recording.keep_event(Time(ms * MS), label.to_owned());
+    }
+    recording.keep_event(Time(10_300 * MS), "second".to_owned());
+    recording.interval(&interval(10, Phase::Warmup, 10, 1));
+    let told = |recording: &Recording<'_>| recording.record.events.len();
+    assert_eq!(told(&recording), 3);
+    recording.event(RunEvent::PhaseStarted {
+        phase: Phase::Measure,
+        at: Time(12 * SECOND),
+    });
+    assert_eq!(told(&recording), 4, "it was before the phase");
+    recording.discard();
+    assert_eq!(heard.events, ["first", "second", "third", "fourth"]);
+}
+
 /// The share of CPU time that a profile of several processes stands for is of this.
 #[test]
 fn all_processes_that_a_broker_was_have_used_what_its_meter_counted() {
