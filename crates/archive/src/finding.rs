@@ -175,12 +175,15 @@ findings! {
         /// Measured seconds.
         seconds: f64,
     },
-    /// Programs that were the load ended by themselves, before the measured phase was over.
+    /// Programs that were the load, or one of them, ended by themselves before the measured phase was over.
     LoadEnded {
-        /// Measured seconds.
+        /// Measured seconds until then.
         seconds: f64,
         /// Seconds that were to be measured.
         planned_s: f64,
+        /// The number of the load, where others went on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        load: Option<u64>,
     },
     /// Part of the archive could not be written.
     ArchiveIncomplete {

@@ -102,6 +102,12 @@ impl<'a> PhaseClock<'a> {
         self.is_stopped
     }
 
+    /// Whether somebody has stopped the run when nothing more was due.
+    #[must_use]
+    pub fn is_drain_stopped(&self) -> bool {
+        self.control.is_stopping() && !self.is_stopped
+    }
+
     /// Ends the load where somebody stops the run, or another scenario has ended; whether it ends earlier than it did.
     pub fn follow_stop(&mut self, now: Time) -> bool {
         let before = self.last;

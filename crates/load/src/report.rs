@@ -40,6 +40,8 @@ pub struct ProgramEnd {
     pub command: String,
     /// How it ended: `exit status 0`.
     pub status: String,
+    /// When it ended by itself, where that was before the drain.
+    pub ended_at: Option<Time>,
     /// The file of the run folder for what it printed.
     pub log: String,
     /// Its output, as far as it is kept, without secrets.

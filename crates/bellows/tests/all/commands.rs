@@ -148,16 +148,34 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
 #[test]
 fn a_program_that_ends_in_order_ends_the_run() {
     let dir = common::folder();
-    let ended = run(dir.path(), &experiment(&["['sleep', '2']"]));
+    // The first leads a process group, and has a child go on in its place.
+    let loads = ["['setsid', 'sleep', '2.3']", "['sleep', '1.2']"];
+    let ended = run(dir.path(), &experiment(&loads));
     ended.assert_ok();
     assert!(ended.stdout.contains("exit status 0"), "{ended:#?}");
     // It is whole, and says that it is short.
     let said = "note: the load ended by itself after ";
     assert!(ended.stdout.contains(said), "{ended:#?}");
+    let said = "note: the program of load 1 ended by itself after ";
+    assert!(ended.stdout.contains(said), "{ended:#?}");
     let record = record(&common::only_run(dir.path()));
     assert_eq!(record["state"], "complete");
-    let load = serde_json::json!([{ "kind": "command", "command": ["sleep", "2"] }]);
-    assert_eq!(record["experiment"]["load"], load);
+    assert_eq!(record["summary"]["programs"][0]["status"], "exit status 0");
+    let command = serde_json::json!(["sleep", "1.2"]);
+    assert_eq!(record["experiment"]["load"][1]["command"], command);
+}
+
+#[test]
+fn a_load_that_is_stopped_in_its_drain_is_not_whole() {
+    let dir = common::folder();
+    let dir = dir.path();
+    let load = "trap 'echo $$ > asked' TERM; while :; do sleep 0.1; done";
+    let started = start(dir, &script(load));
+    number(dir.join("asked"));
+    started.signal("INT");
+    let ended = started.end();
+    let state = &record(&common::only_run(dir))["state"];
+    assert_eq!(state, "interrupted", "{ended:#?}");
 }
 
 #[test]

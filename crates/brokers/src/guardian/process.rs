@@ -16,13 +16,13 @@ use std::{
     time::SystemTime,
 };
 
-use linux::ProcessId;
+use linux::{ProcessId, processes};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
     process::{
-        Pid, Resource, Rlimit, WaitOptions, WaitStatus, getpid, getrlimit, set_child_subreaper,
-        setrlimit, setsid, wait,
+        Pid, Resource, Rlimit, WaitOptions, WaitStatus, getpgid, getpid, getrlimit, getsid,
+        set_child_subreaper, setrlimit, setsid, wait,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,9 @@ pub(super) const AGAIN: u8 = b'r';
 
 /// Sockets and files that a broker under load needs at least; Debian's service sets the same.
 const OPEN_FILES: u64 = 65_536;
+
+/// Where it leads a process group, it has a child go on in its place, and ends at once (setsid(1)).
+const FORKS: &str = "setsid";
 
 /// The process to start. A file that only the user can read hands it over, since an environment may hold secrets and an
 /// argument list is public.
@@ -123,12 +126,18 @@ fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, GuardianEr
     // A child that has not been waited for keeps its number.
     let id = ProcessId::of(child.id())
         .ok_or_else(|| GuardianError::Failed("cannot read /proc/PID/stat; mount /proc".into()))?;
+    note_start(id, leftovers)?;
+    Ok(Pid::from_child(&child))
+}
+
+/// Notes and tells which process the broker is.
+fn note_start(id: ProcessId, leftovers: &mut Leftovers) -> Result<(), GuardianError> {
     leftovers.started.push(Started::new(id));
     leftovers.save()?;
     let told =
         serde_json::to_string(&id).map_err(|error| GuardianError::Failed(error.to_string()))?;
     tell("started", &told);
-    Ok(Pid::from_child(&child))
+    Ok(())
 }
 
 /// Notes that the broker's process has ended: from now on its number may be anybody's.
@@ -158,14 +167,43 @@ fn watch(
             },
             Event::Again | Event::Other => {}
         }
+        let mut forks = running && is_called(broker, FORKS);
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if running && pid == broker {
+            if !running || pid != broker {
+                continue;
+            }
+            note_end(leftovers);
+            let next = (forks && status.exit_status() == Some(0)).then(|| successor(broker));
+            if let Some((pid, id)) = next.flatten() {
+                (broker, forks) = (pid, false);
+                if let Err(error) = note_start(id, leftovers) {
+                    tell("failed", &error.to_string());
+                }
+            } else {
                 running = false;
-                note_end(leftovers);
                 tell("exited", &told_status(status));
             }
         }
     }
+}
+
+/// Whether a process that was not waited for has this command.
+fn is_called(pid: Pid, command: &str) -> bool {
+    let stat = processes::stat(pid.as_raw_nonzero().get().cast_unsigned());
+    stat.is_some_and(|stat| stat.command == command)
+}
+
+/// The child of this process that goes on in the place of one that ended: it is in the group of that, or leads a session
+/// by now.
+fn successor(ended: Pid) -> Option<(Pid, ProcessId)> {
+    let own = process::id();
+    let child = |number: u32| {
+        let stat = processes::stat(number).filter(|stat| stat.parent == own)?;
+        let pid = Pid::from_raw(number.cast_signed())?;
+        let is_next = getpgid(Some(pid)) == Ok(ended) || getsid(Some(pid)) == Ok(pid);
+        is_next.then(|| (pid, stat.id(number)))
+    };
+    processes::all().into_iter().find_map(child)
 }
 
 fn told_status(status: WaitStatus) -> String {

@@ -240,13 +240,11 @@ fn told(w: &Warning) -> (String, &'static str) {
             ),
             "",
         ),
-        Finding::LoadEnded { seconds, planned_s } => (
-            format!(
-                "the load ended by itself after {seconds:.1} of {planned_s:.1} measured seconds: what is printed is right for \
-                 them"
-            ),
-            "",
-        ),
+        Finding::LoadEnded {
+            seconds,
+            planned_s,
+            load,
+        } => (load_ended(*seconds, *planned_s, *load), ""),
         Finding::TooFewSamples { latencies } => (
             format!(
                 "too few samples for {}: a percentile needs 10 samples beyond it, those values are single events",
@@ -478,6 +476,17 @@ fn by_chance(corrupt: u64, foreign: u64) -> String {
             counted(foreign, "message")
         ),
     }
+}
+
+fn load_ended(seconds: f64, planned_s: f64, load: Option<u64>) -> String {
+    let (whom, so) = match load {
+        None => ("the load".to_owned(), "what is printed is right for them"),
+        Some(load) => (
+            format!("the program of load {load}"),
+            "the others went on without it",
+        ),
+    };
+    format!("{whom} ended by itself after {seconds:.1} of {planned_s:.1} measured seconds: {so}")
 }
 
 fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {

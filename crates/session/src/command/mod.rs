@@ -176,6 +176,7 @@ impl Scenario for CommandPlan {
             programs,
             ended_early: false,
             has_left: false,
+            cut_at: None,
             error: None,
         };
         Ok(running.run(self.phases.drain))
@@ -192,6 +193,8 @@ struct Running<'a> {
     ended_early: bool,
     /// A program's descendant outlived it.
     has_left: bool,
+    /// When somebody stopped the run while programs were told to end.
+    cut_at: Option<Time>,
     error: Option<Error>,
 }
 
@@ -208,7 +211,7 @@ impl Running<'_> {
             if self.are_over() || self.has_failed() {
                 self.phases.end_load(now);
             }
-            let until = self.phases.last + drain;
+            let until = self.drain_end(now, drain);
             // The last slice ends with the drain.
             let within = now.min(until - Nanos(1));
             while let Some(end) = self.phases.slice_end(within) {
@@ -225,6 +228,17 @@ impl Running<'_> {
             let wait = self.phases.next_slice_end().since(now);
             thread::sleep(Duration::from(wait).min(POLL_INTERVAL));
         }
+    }
+
+    /// When the drain ends at the latest: whoever stops the run in it waits for the last part of one alone.
+    fn drain_end(&mut self, now: Time, drain: Nanos) -> Time {
+        let is_draining = self.slice.phase == Phase::Drain && !self.programs.is_empty();
+        if is_draining && self.phases.is_drain_stopped() {
+            self.cut_at.get_or_insert(now);
+        }
+        let planned = self.phases.last + drain;
+        let cut = self.cut_at.map(|at| at + LAST_PART);
+        cut.map_or(planned, |cut| cut.min(planned))
     }
 
     /// Begins a slice, and the phase that begins with it.
@@ -262,6 +276,7 @@ impl Running<'_> {
         Outcome {
             phases: self.phases.finish(end),
             interrupted: self.phases.is_stopped(),
+            drain_cut: self.cut_at.is_some(),
             error: self.error,
             ..Outcome::started(self.phases.start)
         }
@@ -279,7 +294,13 @@ impl Running<'_> {
 
     fn take_ended(&mut self) {
         for mut process in std::mem::take(&mut self.programs) {
-            if process.has_ended() {
+            let before = process.pid();
+            let has_ended = process.has_ended();
+            let pid = process.pid();
+            if pid != before {
+                self.sink.event(RunEvent::ProgramStarted { pid });
+            }
+            if has_ended {
                 self.ended(process);
             } else {
                 self.programs.push(process);
@@ -290,7 +311,9 @@ impl Running<'_> {
     /// Passes on how a program ended; one that is still running is killed.
     fn ended(&mut self, process: Process) {
         self.has_left |= process.has_left();
-        let (end, failure) = process.end();
+        let at = Clock.now();
+        let ended_at = (self.slice.phase != Phase::Drain).then_some(at);
+        let (end, failure) = process.end(ended_at);
         if let Some(problem) = failure {
             self.error.get_or_insert(Error::Program(problem));
         }

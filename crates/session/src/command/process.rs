@@ -10,7 +10,7 @@ use std::{env, thread};
 
 use linux::ProcessId;
 use load::{Error, ProgramEnd};
-use measure::Problem;
+use measure::{Problem, Time};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::Signal;
 
@@ -150,7 +150,12 @@ impl Process {
             self.status = match guardian.map(|it| it.listen(Duration::ZERO)) {
                 Some(Ok(Some(Message::Exited(status)))) => Some(status),
                 Some(Ok(Some(Message::Failed(reason)))) => Some(reason),
-                Some(Ok(None | Some(Message::Started(_)))) => None,
+                // Another one goes on in its place.
+                Some(Ok(Some(Message::Started(id)))) => {
+                    self.id = Some(id);
+                    None
+                }
+                Some(Ok(None)) => None,
                 Some(Ok(Some(Message::Gone)) | Err(_)) | None => {
                     Some("its guardian is gone".to_owned())
                 }
@@ -209,8 +214,9 @@ impl Process {
         self.alive = running.into_iter().map(|it| it.id).collect();
     }
 
-    /// The program's end, and why it failed, where it did; kills all that is left of it.
-    pub(super) fn end(mut self) -> (ProgramEnd, Option<Problem>) {
+    /// The program's end, of one that ended by itself at this instant, and why it failed, where it did; kills all that is
+    /// left of it.
+    pub(super) fn end(mut self, ended_at: Option<Time>) -> (ProgramEnd, Option<Problem>) {
         let stayed = (!self.has_ended() || self.has_killed) && self.is_over();
         self.told |= !self.is_over();
         let has_failed = self.has_failed();
@@ -237,6 +243,7 @@ impl Process {
             load: self.program.load,
             command: self.program.shown.clone(),
             status,
+            ended_at,
             log: self.program.log.clone(),
             output,
         };

@@ -34,6 +34,8 @@ pub(crate) struct Ending {
 
 /// Functions in the summary of a profile.
 const TOP_FUNCTIONS: usize = 20;
+/// A program that ends so shortly before the load does ends with it.
+const TOGETHER: Nanos = Nanos::from_millis(500);
 /// The scenario of messages.
 const MESSAGES: &str = "messages";
 
@@ -42,6 +44,9 @@ impl Recording<'_> {
     pub(super) fn keep_program(&mut self, program: load::ProgramEnd) {
         if let Some(writer) = &mut self.writer {
             writer.write_file(&program.log, program.output.as_bytes());
+        }
+        if let Some(at) = program.ended_at {
+            self.programs_ended.insert(program.load, at);
         }
         let summary = ProgramSummary {
             command: program.command,
@@ -137,14 +142,25 @@ impl Recording<'_> {
     }
 
     /// Warns of programs that ended before the measured phase was over: only the user knows whether they should.
-    fn load_ended(&self, outcome: &load::Outcome) -> Option<Warning> {
-        let planned = self.context.phases.measure?;
-        let measured = ended_by_itself(outcome, Some(planned))?;
-        let ended = Finding::LoadEnded {
-            seconds: measured.end.since(measured.start).as_secs_f64(),
-            planned_s: planned.as_secs_f64(),
+    fn load_ended(&self, outcome: &load::Outcome) -> Vec<Warning> {
+        let mut phases = outcome.phases.iter();
+        let measured = phases.find(|it| it.phase == Phase::Measure);
+        let Some((measured, planned)) = measured.zip(self.context.phases.measure) else {
+            return Vec::new();
         };
-        (!self.programs.is_empty()).then(|| Warning::new(Tier::Note, ended))
+        let note = |at: Time, load| {
+            let ended = Finding::LoadEnded {
+                seconds: at.since(measured.start).as_secs_f64(),
+                planned_s: planned.as_secs_f64(),
+                load,
+            };
+            Warning::new(Tier::Note, ended)
+        };
+        let ended = self.programs_ended.iter();
+        let early = ended.filter(|(_, at)| **at + TOGETHER < measured.end);
+        let early = early.map(|(load, at)| note(*at, Some(*load as u64)));
+        let all = ended_by_itself(outcome, Some(planned)).filter(|_| !self.programs.is_empty());
+        early.chain(all.map(|it| note(it.end, None))).collect()
     }
 
     /// Outcomes of the requirements.

@@ -114,6 +114,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) answered_beside: Vec<(Time, Time)>,
     /// Other programs that loaded the broker, and have ended, by the number of their load.
     pub(super) programs: BTreeMap<usize, ProgramSummary>,
+    /// When they ended by themselves, of those that did so before the drain.
+    pub(super) programs_ended: BTreeMap<usize, Time>,
     /// Features that the broker no longer permits.
     pub(super) not_permitted: Vec<Warning>,
     /// Log of each of the broker's nodes, where readable.
@@ -194,6 +196,7 @@ impl<'a> Recording<'a> {
             contention: Contention::default(),
             answered_beside: Vec::new(),
             programs: BTreeMap::new(),
+            programs_ended: BTreeMap::new(),
             not_permitted: Vec::new(),
             last_usage,
             usage_from: last_usage,
