@@ -219,6 +219,10 @@ describe('charts', () => {
     lines.length = 0;
     trace(pen, held(times, [2.25, 6.5]), values, same, same);
     expect(lines.join(' ')).toBe('M1,1 L2,1 L2,2 L2.25,2 M6,3 L6.5,3 L6.5,4 L7,4');
+    // So does what is held again since a return.
+    lines.length = 0;
+    trace(pen, held(times, [2.25, 5.5]), values, same, same);
+    expect(lines.join(' ')).toBe('M1,1 L2,1 L2,2 L2.25,2 M5.5,3 L7,3 L7,4 L7,4');
     lines.length = 0;
     trace(pen, { t: [0, 3], dt: [1, 1] }, [1, 2], same, same, 0);
     expect(lines.join(' ')).toBe('M0,0 L0,1 L1,1 L1,0 M3,0 L3,2 L4,2 L4,0');

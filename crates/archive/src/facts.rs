@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stall::{Stall, Stalled};
 
+/// A fault is noted when it has been made, and what it takes may be noticed so many seconds before that.
+const NOTED_AFTER_S: f64 = 1.0;
+
 /// Observations of the measured phase. Shares are of time (0 to 1), CPU is in cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
@@ -112,6 +115,8 @@ pub struct Ended {
     pub blocked: Option<(u64, String)>,
     /// Connections that were lost.
     pub lost_connections: u64,
+    /// When connections were lost, in seconds since the run's origin: the first of those that were lost together.
+    pub lost_at_s: Vec<f64>,
     /// Connections that were down when the run ended.
     pub down_connections: u64,
     /// Messages that were sent in the measured phase.
@@ -294,6 +299,16 @@ impl Facts {
     pub fn fault_within(&self, at_s: f64, for_s: f64) -> Option<&OwnFault> {
         let mut faults = self.ended.faults.iter();
         faults.find(|it| it.from_s <= at_s + for_s && it.until_s >= at_s)
+    }
+
+    /// The run's own fault in which connections were lost; `None` where some were lost at another time, or when is not
+    /// known. That one is lost may be noticed before the fault is noted.
+    #[must_use]
+    pub fn lost_in_fault(&self) -> Option<&OwnFault> {
+        let mut lost = self.ended.lost_at_s.iter();
+        let first = self.fault_within(*lost.next()?, NOTED_AFTER_S)?;
+        let is_own = |at: &f64| self.fault_within(*at, NOTED_AFTER_S).is_some();
+        lost.all(is_own).then_some(first)
     }
 
     /// Whether most of the time in which this one stood still, or was away, lies in faults of the run itself.

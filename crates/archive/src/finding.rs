@@ -114,6 +114,9 @@ findings! {
         connections: u64,
         /// When none was left.
         away: Option<Stood>,
+        /// The run's own fault in which they were lost: `kill of node 1`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<String>,
     },
     /// Messages were lost, repeated without need, or damaged.
     MessagesLost {
@@ -154,6 +157,9 @@ findings! {
         returned: u64,
         /// Not confirmed, as their connections were lost.
         not_confirmed: u64,
+        /// The run's own fault in which these were lost: `kill of node 1`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<String>,
     },
     /// Connections, channels or queues could not be opened or closed in order.
     CyclesFailed {

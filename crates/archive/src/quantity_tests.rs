@@ -20,6 +20,7 @@ fn whole(unit: &str) -> RunSummary {
         nacked: 4,
         returned: 1,
         not_confirmed: 0,
+        fault: None,
     };
     let mut summary = RunSummary {
         sent: rate(3.0),

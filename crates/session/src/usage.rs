@@ -76,9 +76,10 @@ pub(crate) trait UsageSource {
     }
     /// The broker is another process from now on.
     fn follow(&mut self, _pid: u32) {}
-    /// A node of a cluster is another process from now on.
-    fn follow_node(&mut self, _node: usize, pid: u32) {
+    /// The broker, or a node of a cluster, is another process from now on; what its nodes hold.
+    fn follow_node(&mut self, _node: usize, pid: u32) -> Vec<(SeriesName, f64)> {
         self.follow(pid);
+        Vec::new()
     }
     /// A process of this number, with its descendants, belongs to the load generator.
     fn generator(&mut self, _pid: u32) {}
@@ -374,11 +375,15 @@ impl UsageSource for ProcUsage {
         self.broker.leave();
     }
 
-    fn follow_node(&mut self, node: usize, pid: u32) {
+    fn follow_node(&mut self, node: usize, pid: u32) -> Vec<(SeriesName, f64)> {
         match node.checked_sub(1).and_then(|at| self.further.get_mut(at)) {
             Some(tree) => tree.follow(pid),
             None => self.follow(pid),
         }
+        let nodes = self.nodes().into_iter().enumerate();
+        nodes
+            .map(|(node, it)| memory_of_node(node, it.used))
+            .collect()
     }
 
     fn follow(&mut self, pid: u32) {
@@ -620,7 +625,11 @@ pub(crate) mod tests {
         let returned = Busy::new();
         returned.use_up(Nanos::from_millis(200));
         returned.signal(Signal::STOP);
-        source.follow_node(1, returned.0.id());
+        let held = source.follow_node(1, returned.0.id());
+        assert!(
+            held.iter().all(|it| it.1 > 0.0) && held.len() == 2,
+            "{held:?}"
+        );
         let read = source.read();
         let back = source.nodes();
         assert!(

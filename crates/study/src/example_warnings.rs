@@ -76,6 +76,7 @@ pub(crate) fn refused(nacked: u64) -> Warning {
         nacked,
         returned: 0,
         not_confirmed: 0,
+        fault: None,
     };
     Warning::new(Tier::Caution, refused)
 }

@@ -1170,7 +1170,7 @@ broker: BrokerSummary,
 phases: Array<PhaseSpan>,
 /** Labelled moments, those of faults first. */
 events: Array<Event>,
-/** When faults killed the broker or a node of it, in seconds since the origin. */
+/** When faults killed the broker or a node of it, and when that was back, in seconds since the origin. */
 killed: Array<number>,
 /** Nodes that were back after the end of [`Self::span`]: one of a cluster may take longer than the load. */
 returns: Array<Event>,

@@ -340,6 +340,7 @@ fn told(w: &Warning) -> (String, &'static str) {
             nacked,
             returned,
             not_confirmed,
+            fault,
         } => (
             format!(
                 "of {} sent, {}{}",
@@ -352,7 +353,10 @@ fn told(w: &Warning) -> (String, &'static str) {
                     ),
                     (
                         *not_confirmed,
-                        "not confirmed (their connections were lost)"
+                        &format!(
+                            "not confirmed (their connections were lost{})",
+                            through(fault.as_deref())
+                        )
                     ),
                 ]),
                 match (nacked, not_confirmed) {
@@ -368,6 +372,7 @@ fn told(w: &Warning) -> (String, &'static str) {
             ),
             match nacked + not_confirmed {
                 0 => "bind a queue where they are sent",
+                _ if *nacked == 0 && fault.is_some() => "",
                 _ => "look for a queue's limits and its leader, and into the broker's log",
             },
         ),
@@ -395,13 +400,21 @@ fn told(w: &Warning) -> (String, &'static str) {
             ),
             "look into the broker's log, and at the node of each queue; allow a longer run",
         ),
-        Finding::ConnectionsLost { connections, away } => (
+        Finding::ConnectionsLost {
+            connections,
+            away,
+            fault,
+        } => (
             format!(
-                "{} lost{}: latencies hold the whole wait, and averages describe no state that lasts",
+                "{} lost{}{}: latencies hold the whole wait, and averages describe no state that lasts",
                 was_or_were(*connections, "connection"),
+                through(fault.as_deref()),
                 away.as_ref().map_or_else(String::new, gone_away)
             ),
-            "look at the chart, and into the broker's log",
+            match fault {
+                Some(_) => "",
+                None => "look at the chart, and into the broker's log",
+            },
         ),
         Finding::CyclesFailed {
             kind,
@@ -476,6 +489,13 @@ fn by_chance(corrupt: u64, foreign: u64) -> String {
             counted(foreign, "message")
         ),
     }
+}
+
+/// By which of the run's own faults something was taken, where it was by one.
+fn through(fault: Option<&str>) -> String {
+    fault.map_or_else(String::new, |fault| {
+        format!(" through the run's own {fault}")
+    })
 }
 
 fn load_ended(seconds: f64, planned_s: f64, load: Option<u64>) -> String {

@@ -221,6 +221,7 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
             nacked,
             returned,
             not_confirmed,
+            fault: None,
         })
     };
     let told = not_accepted([0, 4, 0]);
@@ -272,6 +273,38 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         interrupted.ends_with("shorter than planned"),
         "no empty remedy"
     );
+}
+
+#[test]
+fn what_the_run_itself_took_sends_nobody_into_the_brokers_log() {
+    let lost = |fault: Option<&str>| {
+        note(Finding::ConnectionsLost {
+            connections: 2,
+            away: None,
+            fault: fault.map(str::to_owned),
+        })
+    };
+    let told = lost(Some("kill of node 1"));
+    assert!(
+        told.contains("lost through the run's own kill of node 1: "),
+        "{told}"
+    );
+    assert!(!told.contains("log") && lost(None).contains("the broker's log"));
+    let not_confirmed = |nacked| {
+        note(Finding::MessagesNotAccepted {
+            sent: 9,
+            nacked,
+            returned: 0,
+            not_confirmed: 3,
+            fault: Some("kill".to_owned()),
+        })
+    };
+    let told = not_confirmed(0);
+    assert!(
+        told.contains("were lost through the run's own kill)"),
+        "{told}"
+    );
+    assert!(!told.contains("log") && not_confirmed(1).contains("the broker's log"));
 }
 
 #[test]

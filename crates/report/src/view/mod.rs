@@ -103,7 +103,7 @@ pub struct RunView {
     pub phases: Vec<PhaseSpan>,
     /// Labelled moments, those of faults first.
     pub events: Vec<Event>,
-    /// When faults killed the broker or a node of it, in seconds since the origin.
+    /// When faults killed the broker or a node of it, and when that was back, in seconds since the origin.
     pub killed: Vec<f64>,
     /// Nodes that were back after the end of [`Self::span`]: one of a cluster may take longer than the load.
     pub returns: Vec<Event>,
@@ -282,6 +282,13 @@ fn killed(fault: &FaultOutcome) -> Option<f64> {
     (fault.kind == "kill" && has_begun).then_some(fault.t)
 }
 
+/// When a fault killed something, and when that was back: what a process holds changes then.
+fn changes(fault: &FaultOutcome) -> Vec<f64> {
+    let at = killed(fault);
+    let back = at.zip(fault.back_s).map(|(at, back)| at + back);
+    at.into_iter().chain(back).collect()
+}
+
 /// Returns after the end of the time axis, with the time since the fault.
 fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
     let of = |fault: &FaultOutcome| {
@@ -369,7 +376,7 @@ impl RunView {
             broker: summary.broker,
             phases,
             events: faults_first(&record.events, &summary.faults),
-            killed: summary.faults.iter().filter_map(killed).collect(),
+            killed: summary.faults.iter().flat_map(changes).collect(),
             returns: returns(&summary.faults, span.1),
             stalls: stalls(record),
             looks: traces::looks(&record.looks),
@@ -534,6 +541,20 @@ mod tests {
         };
         assert_eq!(times(&faults), [10.0, 20.0, 11.0, 0.2, 9.5]);
         assert_eq!(times(&[]), [0.2, 9.5, 10.0, 11.0, 20.0]);
+    }
+
+    #[test]
+    fn what_a_process_holds_changes_with_a_kill_and_with_its_return() {
+        let fault = |kind: &str, back_s| FaultOutcome {
+            kind: kind.to_owned(),
+            t: 8.0,
+            asked_s: Some(3.0),
+            back_s,
+            ..FaultOutcome::default()
+        };
+        assert_eq!(changes(&fault("kill", Some(5.0))), [8.0, 13.0]);
+        assert_eq!(changes(&fault("kill", None)), [8.0]);
+        assert_eq!(changes(&fault("stop", Some(5.0))), [0.0; 0]);
     }
 
     #[test]

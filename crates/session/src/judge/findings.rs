@@ -262,6 +262,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
             nacked: ended.nacked,
             returned: ended.returned,
             not_confirmed: given_up,
+            fault: e.lost_in_fault().map(|it| it.name.clone()),
         }));
     }
     let failed = ended.churn.iter().filter(|churn| churn.failed > 0);
@@ -296,7 +297,11 @@ fn of_connections(e: &Facts) -> Option<Warning> {
         return Some(Warning::new(tier, gone));
     }
     let connections = lost;
-    let lost = Finding::ConnectionsLost { connections, away };
+    let lost = Finding::ConnectionsLost {
+        connections,
+        away,
+        fault: e.lost_in_fault().map(|it| it.name.clone()),
+    };
     (connections > 0).then(|| Warning::new(Tier::Caution, lost))
 }
 

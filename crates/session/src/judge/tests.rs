@@ -109,7 +109,10 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     let [lost, stalled] = &found.findings[..] else {
         panic!("{:?}", found.findings);
     };
-    let Finding::ConnectionsLost { connections, away } = &lost.finding else {
+    let Finding::ConnectionsLost {
+        connections, away, ..
+    } = &lost.finding
+    else {
         panic!("{lost:?}");
     };
     let away = away.expect("a time without a connection");
@@ -666,6 +669,39 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
         )
     };
     assert!(found.iter().any(is_refused), "{found:?}");
+}
+
+#[test]
+fn connections_that_the_runs_own_fault_took_are_told_with_that() {
+    let mut facts = waiting_for_answers();
+    facts.ended.faults = vec![OwnFault {
+        name: "kill".to_owned(),
+        from_s: 8.0,
+        until_s: 13.0,
+    }];
+    (facts.ended.lost_connections, facts.ended.unconfirmed) = (2, 3);
+    let faults = |facts: &Facts| {
+        let found = judge(facts.clone()).findings.into_iter();
+        let faults = found.filter_map(|it| match it.finding {
+            Finding::ConnectionsLost { fault, .. } | Finding::MessagesNotAccepted { fault, .. } => {
+                Some(fault)
+            }
+            _ => None,
+        });
+        faults.collect::<Vec<_>>()
+    };
+    // It is noted a moment after what it took is noticed.
+    for (lost, own) in [
+        (vec![7.99], true),
+        (vec![8.1, 12.0], true),
+        (vec![8.1, 20.0], false),
+        (vec![3.0], false),
+        (vec![], false),
+    ] {
+        facts.ended.lost_at_s = lost;
+        let fault = own.then(|| "kill".to_owned());
+        assert_eq!(faults(&facts), [fault.clone(), fault], "{facts:?}");
+    }
 }
 
 #[test]

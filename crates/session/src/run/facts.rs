@@ -110,6 +110,9 @@ impl Recording<'_> {
             trend: self.trend(),
             blocked: self.blocked.summary(),
             lost_connections: threads().map(|thread| thread.lost_connections).sum(),
+            lost_at_s: (self.lost_at.iter())
+                .map(|at| self.seconds_since_origin(*at))
+                .collect(),
             down_connections: threads().map(|thread| thread.down_connections).sum(),
             sent: counters.sent,
             nacked: counters.nacked,

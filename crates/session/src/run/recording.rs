@@ -8,8 +8,8 @@ use archive::{
     BrokerSummary, Event, ProgramSummary, RunRecord, RunSummary, RunWriter, ScenarioPoint,
     SeriesPoint, SlicePoint, Warning,
 };
-use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
+use linux::{CombinedCores, ProcessUse};
 use load::scenario::Scenario;
 use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
@@ -106,6 +106,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) lag_and_p99: Vec<(u64, u64)>,
     pub(crate) seconds: Vec<WholeSecond>,
     pub(crate) blocked: Blocked,
+    /// When threads of the load lost connections.
+    pub(super) lost_at: Vec<Time>,
     /// Times in which event loops heard nothing or did not run.
     pub(crate) silences: Silences,
     /// Run-queue waits while the machine was full.
@@ -122,6 +124,8 @@ pub(crate) struct Recording<'a> {
     pub(super) logs: Vec<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
+    /// What the broker had used when it was last there: it stays used.
+    broker_used: Option<ProcessUse>,
     /// A reading from which on cores can be told: one before the last where that is only just past.
     usage_from: Reading,
     /// When the load began.
@@ -192,12 +196,14 @@ impl<'a> Recording<'a> {
             lag_and_p99: Vec::new(),
             seconds: Vec::new(),
             blocked: Blocked::default(),
+            lost_at: Vec::new(),
             silences: Silences::default(),
             contention: Contention::default(),
             answered_beside: Vec::new(),
             programs: BTreeMap::new(),
             programs_ended: BTreeMap::new(),
             not_permitted: Vec::new(),
+            broker_used: last_usage.broker,
             last_usage,
             usage_from: last_usage,
             usage,
@@ -312,7 +318,11 @@ impl<'a> Recording<'a> {
             }
         }
         for node in collected.returned {
-            self.usage.follow_node(node.node, node.pid);
+            let levels = self.usage.follow_node(node.node, node.pid);
+            let t = self.seconds_since_origin(Clock.now());
+            if let Some(writer) = &mut self.writer {
+                writer.append_values(t, 1.0, levels);
+            }
             node.go_on(&mut self.profiling, self.context.origin);
         }
         for page in &collected.failed {
@@ -492,7 +502,11 @@ impl<'a> Recording<'a> {
         self.measured.merge_counts(interval);
         self.measured_length += interval.length();
         let begin = self.measured_usage.map_or(before, |(begin, _)| begin);
-        self.measured_usage = Some((begin, self.last_usage));
+        let end = Reading {
+            broker: self.broker_used,
+            ..self.last_usage
+        };
+        self.measured_usage = Some((begin, end));
         let rss = |usage: Option<archive::ProcessUsage>| usage.map_or(0, |usage| usage.rss_bytes);
         self.peak_rss.0 = self.peak_rss.0.max(rss(point.broker));
         self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));
@@ -568,7 +582,12 @@ impl<'a> Recording<'a> {
     }
 
     fn point(&mut self, interval: &Interval) -> SeriesPoint {
-        let usage = between(&self.usage_from, &self.last_usage);
+        let from = Reading {
+            broker: self.usage_from.broker.or(self.broker_used),
+            ..self.usage_from
+        };
+        let usage = between(&from, &self.last_usage);
+        self.broker_used = self.last_usage.broker.or(self.broker_used);
         let requested = self.achieve(interval);
         let seconds = interval.length().as_secs_f64();
         let mut point = SeriesPoint {
@@ -692,6 +711,7 @@ impl load::Sink for Recording<'_> {
                 // What setting up took is no part of the first second.
                 self.last_usage = self.usage.read();
                 self.usage_from = self.last_usage;
+                self.broker_used = self.last_usage.broker;
                 self.contention.begin(self.usage.as_mut());
                 self.usage.activity();
                 self.call(|it| it.start(at));
@@ -714,6 +734,9 @@ impl load::Sink for Recording<'_> {
             }
             load::RunEvent::Unblocked { .. } => {}
             load::RunEvent::Lost { at, detail } => {
+                if self.lost_at.len() < MOST_EVENTS {
+                    self.lost_at.push(at);
+                }
                 self.keep_event(at, format!("connections reconnect: {detail}"));
             }
             load::RunEvent::Recovered { at } => {

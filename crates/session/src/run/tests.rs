@@ -64,6 +64,26 @@ impl UsageSource for Edge {
     }
 }
 
+/// A broker that is away in these seconds, and uses half a core in others.
+struct Away(u64, std::ops::Range<u64>);
+
+impl UsageSource for Away {
+    fn read(&mut self) -> Reading {
+        let second = self.0;
+        self.0 += 1;
+        let used = || linux::ProcessUse {
+            cpu: measure::Nanos(second.min(self.1.start) * SECOND / 2),
+            rss_bytes: 7,
+            threads: 1,
+        };
+        Reading {
+            at: Time(second * SECOND),
+            broker: (!self.1.contains(&second)).then(used),
+            ..Reading::default()
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Heard {
     phases: Vec<Phase>,
@@ -311,6 +331,35 @@ fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened
     assert_eq!(told(&recording), 4, "it was before the phase");
     recording.discard();
     assert_eq!(heard.events, ["first", "second", "third", "fourth"]);
+}
+
+#[test]
+fn what_a_broker_used_stays_used_while_it_is_away_and_when_it_is_back() {
+    let played = |away: std::ops::Range<u64>| {
+        let dir = tempfile::tempdir().unwrap();
+        let (context, record, writer) = begun(dir.path());
+        let mut heard = Heard::default();
+        let usage = Box::new(Away(0, away));
+        let mut recording =
+            Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+        recording.event(RunEvent::Started {
+            at: Time(10 * SECOND),
+        });
+        for second in 10..20 {
+            recording.interval(&interval(second, Phase::Measure, 100, 1));
+        }
+        let used = recording.cpu_of_nodes();
+        recording.discard();
+        (used, heard.broker_cores)
+    };
+    // Readings are numbered from 0, that at the beginning of the load is 1.
+    let (used, cores) = played(5..100);
+    assert_eq!(used, [Some(measure::Nanos(3 * SECOND / 2))]);
+    assert_eq!(cores, [0.5; 3]);
+    // Also the second in which it is back has a CPU, and with it a memory.
+    let (used, cores) = played(5..8);
+    assert_eq!(used, [Some(measure::Nanos(2 * SECOND))]);
+    assert_eq!(cores.len(), 3 + 4);
 }
 
 /// The share of CPU time that a profile of several processes stands for is of this.
