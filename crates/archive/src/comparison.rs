@@ -260,7 +260,7 @@ pub enum Decision {
     Changed,
     /// It changed by less than the margin.
     Negligible,
-    /// The same within the margin.
+    /// Equal within the margin.
     Same,
     /// Too little evidence.
     #[default]

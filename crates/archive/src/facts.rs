@@ -474,8 +474,7 @@ pub struct ConnectionTime {
     pub peer_full: f64,
     /// Share of segments that had to be sent again.
     pub resent: f64,
-    /// TCP's smoothed round trip at the end of the measured phase, mean over the connections,
-    /// nanoseconds: under load, unlike [`Evidence::round_trip_ns`].
+    /// TCP's smoothed round trip under load, at the measured phase's end, mean over the connections, nanoseconds.
     pub round_trip_ns: u64,
     /// Bytes that waited in our sockets then, mean over the connections.
     pub unsent_bytes: u64,

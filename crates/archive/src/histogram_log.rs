@@ -225,7 +225,7 @@ impl HistogramLog {
         let read = bounded::next_line(lines, LONGEST_LINE, &mut bytes);
         self.line_number += 1;
         let why = match read {
-            // What is no text fails to parse below, and is noted there.
+            // Bytes that are no text fail to parse below, and are noted there.
             Ok(Line::Whole | Line::CutOff) => {
                 return Some(String::from_utf8_lossy(&bytes).trim_end().to_owned());
             }

@@ -278,7 +278,7 @@ struct LogInterval<'a> {
 impl LogReading {
     fn read(&mut self, name: &str, lines: &mut dyn BufRead) -> Result<(), Problem> {
         let mut bytes = Vec::new();
-        // What is wrong with it is told when it is read.
+        // Errors appear when it is read.
         self.told_ends = lines.fill_buf().ok().and_then(holds_ends);
         loop {
             self.line_number += 1;

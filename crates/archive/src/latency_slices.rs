@@ -60,7 +60,7 @@ impl LatencySlices {
     }
 
     fn place(&self, middle: f64) -> usize {
-        // What is no number or below 0 becomes 0, what is too large the largest.
+        // NaN and negative numbers become 0, too large ones the largest.
         (middle / self.width) as usize
     }
 

@@ -201,7 +201,7 @@ static FIGURES: [Figure; 23] = [
         achieved.ok_or(NOT_REQUESTED)
     }),
     figure("late share", QuantityUnit::Share, |s| {
-        // What was requested and not sent is later than any.
+        // Messages requested and not sent are later than any.
         let requested = s.requested.as_ref().ok_or(NOT_REQUESTED)?;
         let sent = requested.achieved.ok_or(NOT_REQUESTED)?.min(1.0);
         Ok(1.0 - sent * (1.0 - requested.late_share))
@@ -349,7 +349,7 @@ impl Quantity {
             " connect",
             " secure",
         ];
-        // The same of a probe without a name; of what else is called "connect", it is the whole.
+        // Likewise of a probe without a name; other latencies called "connect" are whole ones.
         const OF_ONE: [&str; 4] = ["from send", "wait", "first byte", "body"];
         let mut all = Self::headline(summary);
         let has = |name: &str| all.iter().any(|it| it.name() == name);

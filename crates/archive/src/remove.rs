@@ -186,7 +186,7 @@ mod tests {
         fs::write(run.join(file::SERIES), "12345").unwrap();
         fs::write(run.join(".run.json.0123456789abcdef.tmp"), "{").unwrap();
         assert_eq!(folder_bytes(&run), 6);
-        // What several events leave.
+        // Files of several events.
         for extension in ["stacks", "folded", "svg", "pb.gz"] {
             fs::write(run.join(format!("off-cpu.{extension}")), "").unwrap();
         }

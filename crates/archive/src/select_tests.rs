@@ -131,7 +131,7 @@ fn pruning_spares_what_is_tagged_goes_on_or_has_no_date() {
         older_than: days(10),
     };
     assert!(prunable(&damaged, retention, now).is_empty());
-    // What is no run is not one of those that stay.
+    // A folder that is no run does not count among those that stay.
     damaged[0].record = Err("run.json is missing".into());
     let retention = Retention {
         keep: 1,

@@ -153,7 +153,7 @@ impl Lines {
         let latencies = self.latencies(interval);
         for show in [Self::usual, Self::more] {
             for (_, values) in &latencies {
-                // What is too wide moves the rest to the right.
+                // Too wide a value moves the rest to the right.
                 let _ = write!(line, " {:>1$}", show(self, values), LATENCY_WIDTH - 1);
             }
         }

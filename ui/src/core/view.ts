@@ -247,8 +247,7 @@ busy: number,
 peer_full: number,
 /** Share of segments that had to be sent again. */
 resent: number,
-/** TCP's smoothed round trip at the end of the measured phase, mean over the connections,
- * nanoseconds: under load, unlike [`Evidence::round_trip_ns`]. */
+/** TCP's smoothed round trip under load, at the measured phase's end, mean over the connections, nanoseconds. */
 round_trip_ns: number,
 /** Bytes that waited in our sockets then, mean over the connections. */
 unsent_bytes: number, };

@@ -70,7 +70,7 @@ fn hlog(digits: u32, lowest: u64, highest: u64, promised: u32) -> Vec<u8> {
 
 #[test]
 fn a_histogram_takes_no_more_than_it_holds() {
-    // What the product writes is taken, so that what follows is refused for what differs.
+    // The product's own lines are read, so that the next ones are refused for their difference.
     let dir = run_with("latency.hlog", &hlog(3, 1, 3_600_000_000_000, 4));
     let run = RunReader::open(dir.path()).expect("no failure");
     assert_eq!(run.histograms().expect("no failure").count(), 1);

@@ -213,7 +213,7 @@ fn recordings_on_top_of_each_other_and_long_pauses_are_told() {
     };
     let once = parse(recording(0.0)).unwrap();
     assert!(!once.overlaps && once.notes.is_empty(), "{:?}", once.notes);
-    // The same time twice: twice as many values a second were never recorded.
+    // Equal times twice: twice as many values a second were never recorded.
     let twice = parse(recording(0.0) + &recording(0.0)).unwrap();
     assert!(twice.overlaps && twice.seconds == 20.0);
     assert!(

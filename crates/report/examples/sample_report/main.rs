@@ -154,7 +154,7 @@ fn write_run(dir: &Path, name: &str, state: &State) -> Result<std::path::PathBuf
         }
     }
     traces::write(&mut writer, state);
-    // The same each time, so that equal pages are equal files.
+    // Constant, so that equal pages are equal files.
     let id = format!("2026-11-21T00-12-33Z-{}-made", state.name);
     writer.write_record(&record::record(&id, state, &run));
     if let Some(warning) = writer.warnings().first() {

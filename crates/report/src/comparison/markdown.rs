@@ -143,7 +143,7 @@ fn row(of: &ComparedFigure) -> String {
     let (a, b) = words::table_values(of);
     let (change, interval) = words::change_and_interval(of);
     let decided = escape(&words::decision(of));
-    // What a reader must not miss is bold: colours are none of Markdown's.
+    // Changes are bold: Markdown has no colours.
     let decided = match of.decision {
         Decision::Changed => format!("**{decided}**"),
         Decision::Negligible | Decision::Same | Decision::Undecided => decided,

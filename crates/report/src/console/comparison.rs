@@ -173,7 +173,7 @@ mod tests {
             shown.lines().all(|line| line.chars().count() <= 80),
             "{shown}"
         );
-        // What a narrow table leaves out is not explained.
+        // Columns that a narrow table leaves out are not explained.
         for columns in [60, 80, 100, 140] {
             let style = Style {
                 columns,

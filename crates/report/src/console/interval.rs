@@ -154,7 +154,7 @@ fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<LinePart> {
             "sent" | "received" => Rank::Rate,
             _ => Rank::Telling,
         };
-        // What was answered as fast as it was sent says nothing new, and neither does a budget that is not used up.
+        // Answers as fast as messages say nothing new, and neither does a budget that is not used up.
         let is_news = match name {
             "completed" => sent.as_ref() != Some(&rate),
             "blocked" => number > 0,

@@ -205,7 +205,7 @@ impl<'a> Row<'a> {
 /// A bar whose length is the logarithm of a value between two others.
 fn bar_of(value: u64, low: u64, high: u64) -> String {
     let log = |ns: u64| (ns.max(1) as f64).ln();
-    // What hardly differs is as long: a tenth more is noise.
+    // Similar values are equally long: a tenth more is noise.
     let room = (log(high) - log(low)).max(10.0_f64.ln());
     let share = (log(value) - log(low)) / room;
     let eighths = 8.0 + share.clamp(0.0, 1.0) * (BAR as f64 - 1.0) * 8.0;

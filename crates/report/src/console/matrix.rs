@@ -198,7 +198,7 @@ mod tests {
             let wide = text.lines().find(|line| line.chars().count() > 80);
             assert_eq!(wide, None, "{text}");
         }
-        // What a narrow table leaves out is not explained.
+        // Columns that a narrow table leaves out are not explained.
         for columns in [60, 140] {
             let text = matrix(
                 &two,

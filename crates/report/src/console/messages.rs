@@ -169,7 +169,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         } else if let Some(hits) = fault.count {
             parts.push(format!("{} hit", count(hits)));
         }
-        // What happens at one moment takes the broker itself nowhere.
+        // Faults of one moment do not take the broker away.
         if fault.for_good && fault.failed.is_none() {
             parts.push(format!("{subject} stayed away, as asked for"));
         } else if fault.failed.is_none() && (fault.count.is_none() || fault.back_s.is_some()) {
@@ -342,7 +342,7 @@ mod tests {
         let first = |it: &mut FaultOutcome| it.first_confirm_s = Some(0.004);
         watched.faults.iter_mut().for_each(first);
         assert_eq!(said(&watched), format!("{back}, first confirm 0.00 s"));
-        // What hits connections at one moment says how many, and nothing that could not be watched.
+        // A fault of one moment gives the number of connections, and nothing that could not be watched.
         let hits = FaultOutcome {
             kind: "close".into(),
             t: 3.0,

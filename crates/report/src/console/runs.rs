@@ -14,7 +14,7 @@ const LEAST_RUN: usize = 20;
 #[must_use]
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
     let mut table = Table::of("run<|when (UTC)<|state<|msg/s|p99|took|size|broker<|warn");
-    // What one can do without goes first; that a run has warnings belongs to its figures.
+    // The least important columns go first; a run's warnings belong to its figures.
     table.drop_in_order(&[7, 1, 8, 6, 5, 4, 3, 2]);
     let mut unreadable = Vec::new();
     for entry in entries {

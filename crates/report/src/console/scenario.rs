@@ -38,7 +38,7 @@ pub(super) fn of_interval(
     let rates = counters.map(move |(metric, count)| {
         let info = metric.info();
         let rate = per_second(count, seconds);
-        // What is counted the name of the scenario tells.
+        // The scenario's name gives the counted items.
         let rate = match info.unit {
             BYTES => rate_with_unit(rate, BYTES),
             _ => format!("{}/s", three_digits(rate)),

@@ -195,7 +195,7 @@ fn cells(row: &ScrapeRow) -> Vec<String> {
         of_page(bytes(page.page_bytes)),
         of_page(count(page.series)),
         or_dash(parsed),
-        // What refusing takes is no cost of a page.
+        // The cost of refusals is none of a page.
         of_page(or_dash(cpu)),
     ];
     self::row(page, further)

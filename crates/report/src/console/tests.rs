@@ -233,7 +233,7 @@ fn a_pipe_gets_one_line_for_each_interval() {
          send ack p50 301 us p99 3.23 ms max 251 ms  transfer p50 301 us p99 3.23 ms max 251 ms  \
          send delay p50 301 us p99 3.23 ms max 251 ms  broker 1.20 cores, 180 MB  bellows 0.31 cores\n"
     );
-    // What differs, and what is not nothing, is told.
+    // Figures that differ, and are not 0, are shown.
     point.counters.completed = 7_000;
     point.counters.blocked = 5;
     let text = line(&shape(), &point);
@@ -409,7 +409,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
         text,
         "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n"
     );
-    // What is wider than the screen is told in lines, but for a path.
+    // Text wider than the screen is broken into lines, but for a path.
     let path = format!("/{}/run.json", "long".repeat(20));
     let mut problem = Problem::new(
         format!("cannot read {path} that was given to this command"),

@@ -703,7 +703,7 @@ mod tests {
             shown[3].contains("producer") && shown[4].contains("consumer"),
             "{shown:#?}"
         );
-        // What is the same looks so.
+        // Equal names look equal.
         let same = ["a".repeat(50), "a".repeat(50)];
         let shown = fit_apart(&same, 10);
         assert_eq!(shown[0], shown[1]);

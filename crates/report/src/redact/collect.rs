@@ -37,9 +37,9 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
             .iter()
             .for_each(|it| note_process(names, it));
     }
-    // What cannot be read is on no page either.
+    // Unreadable series are on no page either.
     for series in read_named_series(dir).unwrap_or_default() {
-        // What bellows itself reads of machine and broker names disks, processors and allocators.
+        // Bellows' own series name disks, processors and allocators.
         if ["machine", "broker", archive::ERLANG_MEMORY].contains(&series.name.source.as_str()) {
             continue;
         }
@@ -158,7 +158,7 @@ fn note_label(names: &mut Names, key: &str, value: &str) {
         return;
     }
     let kind = match key {
-        // What every machine's and every broker's pages tell apart.
+        // Labels of every machine's and every broker's pages.
         "cpu" | "dirty_io" | "mode" | "state" | "usage" | "alloc" | "kind" | "type" | "thread"
         | "queue_type" | "direction" | "op"
             if is_usual_value(value) =>

@@ -198,7 +198,7 @@ impl Names {
         if self.is_public(&key) || is_kind && !is_given {
             return;
         }
-        // What nobody has named is called after its path, which every broker has.
+        // Unnamed pages are called after their path, which every broker has.
         if !is_given && kind == NameKind::Label && key.split('/').all(is_public_part) {
             return;
         }

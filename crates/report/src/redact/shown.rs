@@ -335,7 +335,7 @@ impl Fields<'_> {
 
     fn field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Failed> {
         self.showing.texts.left(key);
-        // What comes first and is called so says which value of an enum it is.
+        // A tag comes first, and names the variant of an enum.
         let is_code = has(&VERBATIM, self.of, key);
         let is_tag = self.fields.is_empty() && TAGS.contains(&key);
         let is_metric = has(&METRICS, "", key) || has(&METRICS, self.of, key);

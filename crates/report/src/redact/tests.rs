@@ -219,7 +219,7 @@ fn names_that_are_words_of_every_report_are_replaced_where_they_stand_as_names()
         "a test of queue queue-1, of 'queue-2' and queue://queue-1"
     );
     assert_eq!(shown(&noted, "test"), "queue-1");
-    // What is the same everywhere stays.
+    // Names that every broker has stay.
     let public = [
         (NameKind::VirtualHost, "/"),
         (NameKind::User, "guest"),

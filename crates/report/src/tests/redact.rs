@@ -285,7 +285,7 @@ fn name(random: &mut Random) -> String {
         '(',
         '+',
         '$',
-        // What nobody sees, and pages show as symbols and numbers.
+        // Invisible ones, which pages show as symbols and numbers.
         '\t',
         '\u{7}',
         '\u{7f}',
@@ -453,7 +453,7 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
     for gone in ["initech", "payroll", "merger"] {
         assert!(!all.contains(gone), "{gone}");
     }
-    // What is the same everywhere stays.
+    // Names that every broker has stay.
     assert!(json.contains("amq.direct") && json.contains("guest") && json.contains("localhost"));
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
     let mut changed: Vec<&ComparedFigure> = (of.figures.iter())
         .filter(|figure| figure.decision == Decision::Changed)
         .collect();
-    // What is worse comes first.
+    // Changes for the worse come first.
     changed.sort_by_key(|figure| !figure.is_worse());
     let worse = changed.iter().filter(|figure| figure.is_worse()).count();
     let is_mixed = worse > 0 && worse < changed.len();

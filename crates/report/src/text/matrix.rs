@@ -36,7 +36,7 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
     let parts = [part("worse", &worse), part("better", &better)];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
     if let Some(first) = parts.first_mut().filter(|_| of.keys.len() > 1) {
-        // What `1 / 12` means.
+        // Explains `1 / 12`.
         *first = first.replacen(": ", &format!(" ({}): ", keys(of)), 1);
     }
     let few: Vec<String> = of.comparisons().map(too_few).collect();

@@ -57,7 +57,7 @@ fn names(command: &[String]) -> &'static [Name] {
 /// Renames options in the sentences of a verdict and of warnings.
 pub fn options(summary: &mut RunSummary, command: &[String]) {
     let rename = |text: &mut String| *text = remedy(text, command);
-    // What others said stays as they said it.
+    // Others' words stay.
     let warnings = summary.warnings.iter_mut();
     for warning in warnings.filter(|it| said_within(it).is_none()) {
         rename(&mut warning.text);

@@ -82,7 +82,7 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     };
     let found = computed(law);
     let most = most(of);
-    // What a curve that lies off the runs would be made of, nobody needs to know.
+    // Parameters of a curve that lies off the runs mean nothing.
     if found.is_poor() {
         let why = law.no_peak.unwrap_or(ScaleDoubt::PoorFit);
         return vec![doubt(why, noun, most)];
@@ -233,7 +233,7 @@ mod tests {
                 })
                 .collect();
             let mut of = runs(&points, None);
-            // What is planned is none of it.
+            // The plan has no part in it.
             (of.values, of.repeats) = (vec![1, 2, 4, 8, 16], 2);
             let told = scale_headline(&of);
             let all = throughputs(&of);

@@ -32,7 +32,7 @@ pub(crate) fn said_within(warning: &Warning) -> Option<SaidWithin> {
 #[must_use]
 pub fn warning(warning: &Warning) -> String {
     let (text, remedy) = told(warning);
-    // What is said of a profile is said of which, where it is not the usual one.
+    // Names the profile, where it is not the usual one.
     let text = match &warning.event {
         None => text,
         Some(event) => format!("{event}: {text}"),

@@ -214,7 +214,7 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     );
     let told = unanswered(0, 4_000, true);
     assert!(told.contains("why the broker went away") && !told.contains("lower rate"));
-    // What was returned was answered: only what was refused or not confirmed is not in `completed`.
+    // Returned messages were answered: `completed` lacks refused and unconfirmed ones alone.
     let not_accepted = |[nacked, returned, not_confirmed]: [u64; 3]| {
         note(Finding::MessagesNotAccepted {
             sent: 9,

@@ -482,7 +482,7 @@ fn messages(facts: &Facts<'_>) -> String {
         (true, true) if (f.sent.rate / f.received.rate - 1.0).abs() < 0.01 => {
             format!("{sent} msg/s through {place}{receiving}{behind}")
         }
-        // What is requested is what is sent.
+        // The requested rate is that of sending.
         (true, true) => {
             let requested = requested.map_or_else(String::new, |it| format!(" ({it})"));
             match sending == receiving {

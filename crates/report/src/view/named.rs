@@ -82,7 +82,7 @@ fn panels(all: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Vec<NamedPanel> {
     let mut places = BTreeMap::new();
     for series in all {
         let name = &series.name;
-        // What nobody asked for and never was anything but zero says nothing.
+        // Series that are always zero say nothing, unless somebody asked for them.
         let is_asked_for = !ALWAYS_READ.contains(&name.source.as_str());
         if series.points.is_empty() || is_zero(&series) && !is_asked_for {
             continue;

@@ -151,7 +151,7 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
     };
     assert!(alone.rows(&part).shown.iter().all(|row| row.rest.is_none()));
     assert!(!functions(&part, &alone, Style::PLAIN).contains("rest"));
-    // The same shares differ by nothing.
+    // Equal shares differ by nothing.
     let same = FunctionTable {
         of: FunctionRowOf::Function,
         rest: Some(&whole),

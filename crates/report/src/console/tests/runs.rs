@@ -168,7 +168,7 @@ fn a_long_name_is_shortened_before_a_column_goes() {
         for head in ["state", "took", "size"] {
             assert!(lines[0].contains(head), "{head}: {text}");
         }
-        // What there is room for stays of it.
+        // As much of it stays as there is room for.
         assert!(columns < 120 || width(lines[1]) + 20 > columns, "{text}");
     }
     let whole = runs(&entries, Style::PLAIN);

@@ -332,7 +332,7 @@ fn a_comparison_with_functions_and_flame_graph_has_no_names() {
         assert_eq!(data["functions"]["functions"][0]["function"], FUNCTION);
         assert_eq!(data["stacks"]["names"][0]["function"], FUNCTION);
         assert_eq!(data["figures"][0]["name"], "broker cpu");
-        // What differs is still told apart.
+        // Different values stay different.
         let differ = data["differences"].as_array().expect("differences");
         assert!(differ.len() >= 2, "{differ:?}");
         assert!(differ.iter().all(|it| it["a"] != it["b"]), "{differ:?}");

@@ -161,7 +161,7 @@ const SERIES: [(&str, QuantityUnit, Value); 4] = [
 fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel> {
     let mut panels = Vec::new();
     for (title, unit, value) in SERIES {
-        // What came out stands for what went in.
+        // The received rate stands for the sent one.
         let is_known = |title: &str| panels.iter().any(|it: &ComparedPanel| it.title == title);
         if title == "sent rate" && is_known("received rate") {
             continue;
