@@ -27,7 +27,7 @@ pub struct Comparison {
     pub paired: bool,
     /// Whether both sides are the same on purpose, to measure noise.
     pub is_aa: bool,
-    /// Chance to call anything changed that is not, over all decided figures together.
+    /// Chance of a false change among all decided figures.
     pub level: f64,
     /// Pre-planned numbers of pairs at which the experiment could have ended, if any; `level` is that of each look.
     pub looks: Vec<u32>,
@@ -213,7 +213,7 @@ pub struct ComparedFigure {
     pub change: f64,
     /// Interval of the change, as strict as the decision; where no test applies, the change twice.
     pub interval: (f64, f64),
-    /// Two-sided probability of a change at least as large where there is none; `None` where no test applies.
+    /// Two-sided probability of such a change, or a larger one, by chance; `None` where no test applies.
     pub p: Option<f64>,
     /// `p` corrected for the other figures; of pairs, that of the exact test if it is what prevents a decision. Changed
     /// if `level` at most; `None` also where so few runs can show none.

@@ -12,7 +12,7 @@ pub struct CostChange {
     pub b: f64,
     /// Interval of B less A, as strict as the decision.
     pub interval: (f64, f64),
-    /// Two-sided probability of a change at least as large where there is none, corrected for the other functions.
+    /// Two-sided probability of such a change, or a larger one, by chance, corrected for the other functions.
     pub p: f64,
     /// Whether the change is significant.
     pub proven: bool,

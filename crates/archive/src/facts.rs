@@ -55,7 +55,7 @@ pub struct Facts {
     pub machine_cores: u32,
     /// Bellows and the broker may not use the same cores.
     pub apart: bool,
-    /// Share of the machine's time that nobody used.
+    /// Share of the machine's time that was idle.
     pub idle: Option<f64>,
     /// Share of the machine's time that its hypervisor took.
     pub steal: Option<f64>,
@@ -215,7 +215,7 @@ pub struct ChurnFacts {
     pub not_begun: u64,
     /// Cycles that may be in flight.
     pub in_flight_limit: u64,
-    /// Why the first one failed, and what to do.
+    /// Why the first one failed, and the remedy.
     pub first_failure: Option<String>,
 }
 
@@ -311,7 +311,7 @@ impl Facts {
         lost.all(is_own).then_some(first)
     }
 
-    /// Whether most of the time in which this one stood still, or was away, lies in faults of the run itself.
+    /// Whether most of the stalls of this side lie in faults of the run itself.
     #[must_use]
     pub fn stalled_in_faults(&self, who: Stalled) -> bool {
         let theirs = || self.stalls().filter(|stall| stall.who == who);
@@ -320,7 +320,7 @@ impl Facts {
         own_s > 0.0 && own_s * 2.0 >= self.stalled_s(theirs())
     }
 
-    /// When the part of a stall that lies in the measured phase began and ended.
+    /// Start and end of the part of a stall within the measured phase.
     fn measured_part(&self, stall: &Stall) -> Option<(f64, f64)> {
         let from = self.ended.measured_from_s;
         let until = (stall.at_s + stall.for_s).min(from + self.seconds);
@@ -393,8 +393,8 @@ impl LoopUse {
         (1.0 - self.idle).max(cpu).clamp(0.0, 1.0)
     }
 
-    /// The share of its time that it had something to do and no core. Where the kernel keeps no account, it is
-    /// what is neither idle nor CPU, which leaves out late wake-ups.
+    /// Share of its time ready to run and without a core; without the kernel's account, all that is neither idle nor
+    /// CPU, which leaves out late wake-ups.
     #[must_use]
     pub fn run_queue_wait(&self) -> f64 {
         let rest = (1.0 - self.idle - self.cpu).max(0.0);
@@ -468,7 +468,7 @@ pub struct BrokerUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ConnectionTime {
-    /// Share of the time in which a connection had bytes on the way, on average.
+    /// Share of the time with bytes in flight on a connection, on average.
     pub busy: f64,
     /// Share of the time in which the broker's receive window was full: it did not read.
     pub peer_full: f64,

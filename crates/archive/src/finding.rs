@@ -173,7 +173,7 @@ findings! {
         timed_out: u64,
         /// Operations that began.
         begun: u64,
-        /// Why the first one failed; empty where only the events tell.
+        /// Why the first one failed; empty where only the events say so.
         first_failure: String,
     },
     /// The run ended before its time.
@@ -292,7 +292,7 @@ findings! {
         /// The functions.
         functions: String,
     },
-    /// Somebody looked into the broker with another command while the load ran.
+    /// The broker was inspected by another command during the load.
     LookedInto {
         /// How often.
         looks: u64,
@@ -329,7 +329,7 @@ pub struct CoresUsed {
     pub rate_met: bool,
 }
 
-/// Faults of an experiment that did not take place as it says.
+/// Faults of an experiment that did not take place as planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MissedFaults {
     /// Faults of the experiment.
@@ -401,7 +401,7 @@ pub enum ProfileGap {
     },
 }
 
-/// Times in which somebody stood still or had no connection: the longest of them, and sums of all.
+/// Stalls, or times without a connection: the longest of them, and sums of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stood {
     /// How often.
@@ -425,7 +425,7 @@ pub enum StallWait {
     /// There was none.
     #[default]
     None,
-    /// The machine was full, and nobody knows.
+    /// The machine was full, and waits are not known.
     Unknown,
     /// Its threads waited while other processes ran.
     ForCores {

@@ -1,4 +1,4 @@
-//! One histogram of a log, as anybody may have written it: what its header says is checked before it is believed.
+//! One histogram of a log, from any writer: its header is checked before it is believed.
 //!
 //! ```text
 //! deflated   cookie V0 0x1c849309, V1 0x1c849302, V2 0x1c849304, each | 0x10 (u32) | length (u32) | zlib: plain

@@ -15,7 +15,7 @@ pub struct History {
     pub loads: usize,
     /// Whether runs are called so after their command, such as `client`, and not by an experiment.
     pub ad_hoc: bool,
-    /// Chance to call anything a change in runs that have none, all figures together.
+    /// Chance of a false change in runs without any, over all figures.
     pub level: f64,
     /// Fewest runs that can show a change which lasts until the end, at this level in so many figures.
     pub least_runs: usize,
@@ -31,7 +31,7 @@ pub struct History {
     pub left_out: Vec<LeftOut>,
     /// Every figure, as far as there are not too many.
     pub figures: Vec<HistoryFigure>,
-    /// Further figures, which were not looked at.
+    /// Further figures, which were not tested.
     pub figures_left_out: usize,
     /// Parts of these runs that were not compared, a sentence each.
     pub remarks: Vec<String>,

@@ -33,7 +33,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Whether nobody said anything.
+    /// Whether there is neither a note nor a tag.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.note.is_none() && self.tags.is_empty()

@@ -166,7 +166,7 @@ impl LogTag {
         self.values.last().map_or(0, |it| it.0)
     }
 
-    /// Whether at least ten values lie beyond a percentile, so that it says something.
+    /// Whether at least ten values lie beyond a percentile, so that it is reliable.
     #[must_use]
     pub fn supports(&self, percentile: f64) -> bool {
         let summary = measure::LatencySummary {
@@ -230,7 +230,7 @@ struct LogReading {
     has_times: bool,
     /// The second column is called an end.
     names_ends: bool,
-    /// Whether it can only be one, or none, as the first lines tell together.
+    /// Whether the second column must be an end, by the first lines together; `None` where both can be.
     told_ends: Option<bool>,
     /// Whether the second column is an end; by the first interval if `told_ends` is `None`.
     has_ends: Option<bool>,

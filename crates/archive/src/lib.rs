@@ -1,4 +1,4 @@
-//! The run folder: its types, how it is written while a run goes on, and how it is read again, whole or cut off.
+//! The run folder: its types, its writer during a run, and its reader, whole or cut off.
 //!
 //! `session` writes it, `report` reads it; they share nothing else.
 

@@ -113,7 +113,7 @@ pub struct LimitTrial {
     pub cautions: Vec<Warning>,
 }
 
-/// Between which rates the limit lies.
+/// Range of the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FoundLimit {
@@ -131,7 +131,7 @@ pub struct FoundLimit {
 }
 
 impl LimitTrial {
-    /// Whether it says something of the broker: an unclear one does not.
+    /// Whether it says something of the broker: an unclear trial does not.
     #[must_use]
     pub fn tells(&self) -> bool {
         self.outcome != LimitOutcome::Unclear
@@ -143,7 +143,7 @@ impl LimitTrial {
         self.outcome == LimitOutcome::Missed && self.untold().is_none()
     }
 
-    /// The condition that cannot be told, where only such ones speak against the rate.
+    /// The objective that cannot be told, where only such ones speak against the rate.
     fn untold(&self) -> Option<&RequirementOutcome> {
         let mut untold = self.slos.iter().filter(|it| it.met.is_none());
         let is_all = untold.clone().count() == self.why.len();

@@ -181,7 +181,7 @@ impl PairedRuns {
         anew
     }
 
-    /// Pairs that a side spoiled itself and nothing else hit: they are evidence, and nothing is made in their place.
+    /// Pairs that a side spoiled itself and nothing else hit: they are evidence and not repeated.
     #[must_use]
     pub fn own_pairs(&self) -> usize {
         let own = self.runs.iter().filter(|run| run.own);

@@ -1,4 +1,4 @@
-//! The periods of a continuous recording that somebody means: `beam.smp@10:00..11:00`.
+//! Selection of a continuous recording's periods: `beam.smp@10:00..11:00`.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
@@ -59,7 +59,7 @@ impl PeriodRange {
         })
     }
 
-    /// Whether a run is a period of it that lies in the range, if only in part.
+    /// Whether a run is one of its periods, at least partly within the range.
     #[must_use]
     pub fn has(&self, entry: &RunEntry) -> bool {
         let Ok(record) = &entry.record else {
@@ -116,7 +116,7 @@ fn instant(text: &str, day: Date, now: u64) -> Result<(u64, Date), Refused> {
     Ok((of(at).ok_or_else(refused)?, at.date()))
 }
 
-/// A time without a day; what has both would be read as one, too.
+/// A time without a day; a text with both would be read as one, too.
 fn time_alone(text: &str) -> Option<Time> {
     let alone = !text.contains(['-', 'T', 't', ' ']);
     text.parse().ok().filter(|_| alone)

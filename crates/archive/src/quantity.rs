@@ -18,11 +18,11 @@ pub struct Quantity(Which);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Which {
-    /// A statistic of a latency, by the metric's name as somebody writes it.
+    /// A statistic of a latency, by the metric's name as people write it.
     Latency(String, Statistic),
     /// One of [`FIGURES`], by its index.
     Figure(usize),
-    /// Requests that failed, of a probe or of a scraped page, by what it is called.
+    /// Failed requests of a probe or of a scraped page, by its name.
     Failed(String),
 }
 
@@ -33,7 +33,7 @@ enum Statistic {
     Max,
 }
 
-/// The most digits of a percentile, its point among them: the number of samples tells no more apart.
+/// The most digits of a percentile, its point among them: numbers of samples distinguish no more.
 const PERCENTILE_DIGITS: usize = 6;
 
 impl Statistic {
@@ -333,10 +333,9 @@ impl Quantity {
             .collect()
     }
 
-    /// The figures of a run that are decided where two sides are compared: few, because each further question makes all
-    /// answers harder. A rate, where none was requested or the one that was is missed; the middle and the tail of
-    /// latencies as users feel them, and of the time of scraped pages; what the broker spends; requests that failed and
-    /// messages that came to harm or out of order, where some did.
+    /// Figures that are decided where two sides are compared: few, because each further question makes all answers
+    /// harder. A rate, where none was requested or the requested one is missed; middle and tail of users' latencies,
+    /// and of the time of scraped pages; the broker's CPU; failed requests and harm to messages, where there are any.
     #[must_use]
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
         const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];
@@ -499,7 +498,7 @@ impl Quantity {
 }
 
 impl Quantity {
-    /// Its value in one second of a run, with what was recorded in it.
+    /// Its value in one second of a run, with the second's histograms.
     ///
     /// # Errors
     /// Why it cannot be told.
@@ -547,7 +546,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// The name of a metric as it is compared: `end-to-end`, `end_to_end` and `End to end` are one.
+/// Name of a metric for comparisons: `end-to-end`, `end_to_end` and `End to end` are one.
 #[must_use]
 pub fn plain_name(name: &str) -> String {
     let words = name.split(|c: char| c.is_whitespace() || c == '-' || c == '_');

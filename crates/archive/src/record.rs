@@ -78,10 +78,10 @@ pub struct RunRecord {
     pub phases: Vec<PhaseSpan>,
     /// Labelled moments: faults, reconnects, alarms.
     pub events: Vec<Event>,
-    /// Times in which somebody looked into the broker with another command, in the order in which they began.
+    /// Inspections of the broker by other commands, in the order in which they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<LookSpan>,
-    /// Queues, exchanges and bindings as the broker told them at the end of the measured phase.
+    /// Queues, exchanges and bindings, as the broker reported them at the end of the measured phase.
     pub topology: Topology,
     /// How far the run got.
     pub state: RunState,
@@ -89,7 +89,7 @@ pub struct RunRecord {
     pub error: Option<String>,
     /// The error in fields; `None` where the run did not fail.
     pub problem: Option<Problem>,
-    /// Part that failed; `None` where the run did not fail, or nobody noted it.
+    /// Part that failed; `None` where the run did not fail, or it was not noted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_by: Option<FailedBy>,
     /// Warnings about the numbers. Also in the summary; kept here while there is none.

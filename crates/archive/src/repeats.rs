@@ -35,13 +35,13 @@ pub struct Repeats {
 pub struct RepeatedRun {
     /// The run folder's name; empty where none was kept.
     pub id: String,
-    /// How far it got. Only what is complete counts.
+    /// How far it got. Only complete runs count.
     pub state: RunState,
     /// A warning says that one of its numbers must not be used.
     pub invalid: bool,
     /// Has warnings of tier caution: they say which of its numbers are off, and which way.
     pub cautious: bool,
-    /// Names of figures in which it lies far from the other runs.
+    /// Names of figures in which it is an outlier.
     pub apart: Vec<String>,
 }
 

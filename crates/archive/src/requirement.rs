@@ -42,7 +42,7 @@ pub struct RequirementOutcome {
 }
 
 impl RequirementOutcome {
-    /// Why a percentile cannot be told of a few samples.
+    /// Why a percentile of few samples cannot be told.
     pub const TOO_FEW: &str = "fewer than ten samples lie beyond this percentile";
 
     /// Whether too few samples keep it from being told: more of them would help.

@@ -37,7 +37,7 @@ pub struct ScaleRun {
     pub id: String,
     /// The number of clients.
     pub clients: u32,
-    /// Messages per second that came out, or went in where nobody receives.
+    /// Messages per second received, or sent where nobody receives.
     pub throughput: f64,
     /// CPU of the broker in cores, where it is known.
     pub broker_cores: Option<f64>,
@@ -57,9 +57,9 @@ pub struct ScaleLaw {
     pub contention: ScaleEstimate,
     /// Coherence, κ: coordination cost of each pair of clients.
     pub coherence: ScaleEstimate,
-    /// The number of clients with the highest throughput; `None` where the runs tell none.
+    /// The number of clients with the highest throughput; `None` where it cannot be told.
     pub peak: Option<f64>,
-    /// Why they tell none.
+    /// Why it cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_peak: Option<ScaleDoubt>,
     /// Share of the variance that the law explains.
@@ -79,19 +79,19 @@ impl ScaleLaw {
     }
 }
 
-/// Why runs with different numbers of clients tell no number with the highest throughput.
+/// Why runs with different numbers of clients give no number with the highest throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleDoubt {
     /// From this number of clients on the generator limited most runs: the curve is not the broker's.
     Generator(u32),
-    /// The law lies off the throughputs.
+    /// The law does not fit the throughputs.
     PoorFit,
     /// Coherence is at its bound, 0: by the law more clients never have less.
     NeverFalls,
     /// The interval of coherence holds 0, or is not known.
     NotProven,
-    /// The peak lies far beyond the clients that were tried.
+    /// The peak is far beyond the tried numbers of clients.
     FarBeyond,
 }
 

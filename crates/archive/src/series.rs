@@ -32,7 +32,7 @@ pub struct SeriesPoint {
     pub client: Option<ProcessUsage>,
     /// Share of the machine's CPU time taken by its hypervisor (0 to 1).
     pub steal: Option<f64>,
-    /// Share of the machine's CPU time that nobody used (0 to 1).
+    /// Share of the machine's CPU time that was idle (0 to 1).
     pub idle: Option<f64>,
     /// Times that producers and event loops waited, nanoseconds, added up over all of them.
     pub waits: Waits,

@@ -1,4 +1,4 @@
-//! Times in which somebody stood still.
+//! Stalls: times in which the broker, the generator or the machine stood still.
 
 use serde::{Deserialize, Serialize};
 

@@ -208,7 +208,7 @@ pub struct ScrapedPage {
     pub broker_cpu: Option<PageCpu>,
 }
 
-/// CPU time that a page costs the broker, beyond what it uses for the load meanwhile.
+/// CPU time that a page costs the broker, beyond its use for the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PageCpu {
@@ -315,7 +315,7 @@ pub struct BrokerSummary {
     /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case.
     #[serde(default)]
     pub kind: String,
-    /// Its version, where it says.
+    /// Its version, if it gives one.
     pub version: Option<String>,
     /// Its process, where it runs on this machine and could be found.
     pub pid: Option<u32>,

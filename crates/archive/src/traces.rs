@@ -68,7 +68,7 @@ pub struct TraceSummary {
     pub slowest: Option<TracedCall>,
 }
 
-/// A time in which somebody looked into the broker from outside the run, which cost it CPU.
+/// An inspection of the broker from outside the run, which cost it CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LookSpan {
@@ -76,7 +76,7 @@ pub struct LookSpan {
     pub command: String,
     /// The process that did.
     pub pid: u32,
-    /// The node of a cluster that was looked into; absent where there is one alone.
+    /// The inspected node of a cluster; absent where there is one alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub node: Option<u32>,
@@ -111,7 +111,7 @@ pub fn read_slowest_calls(dir: &Path, most: usize) -> Result<SlowestCalls, Error
     Ok(slowest)
 }
 
-/// Traces that are told apart in a file; an experiment has fewer.
+/// Traces that are distinguished in a file; an experiment has fewer.
 const MOST_TRACES: usize = 100;
 
 impl SlowestCalls {

@@ -101,7 +101,7 @@ pub enum Cause {
     BothFillMachine,
     /// The machine is full, perhaps by the broker's work.
     MachineFull,
-    /// Neither generator nor broker has anything left.
+    /// Both generator and broker are at their limits.
     BothBusy,
     /// An event loop was at work all the time.
     GeneratorBusy,
@@ -130,7 +130,7 @@ pub enum Cause {
         /// How often.
         times: u64,
     },
-    /// The broker took its time, and neither for CPU nor for the way.
+    /// The broker was slow, but neither for its CPU nor for the network.
     BrokerSlow {
         /// Reason for the wait.
         wait: Awaited,
@@ -160,7 +160,7 @@ pub enum Cause {
         /// Reason for the wait.
         wait: Awaited,
     },
-    /// Even the simplest answer takes long: something on the way, or the broker.
+    /// Even the simplest answer takes long: by the network, or the broker.
     SlowEvenIdle,
     /// The broker did not read.
     BrokerDoesNotRead,

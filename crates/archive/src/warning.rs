@@ -36,7 +36,7 @@ pub struct Warning {
     pub event: Option<String>,
     /// Whether a server was loaded that need not be a broker.
     pub of_server: bool,
-    /// Whether somebody stopped the run in its drain, after a load that was whole.
+    /// Whether the run was interrupted in its drain, after a whole load.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drain_cut: bool,
     /// The observed value, which number it puts in doubt, and the remedy.

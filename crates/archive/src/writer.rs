@@ -1,4 +1,4 @@
-//! Writing a run folder while the run goes on.
+//! Writing a run folder during the run.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -166,8 +166,8 @@ impl RunWriter {
         }
     }
 
-    /// Notes that a file could not be written by somebody else; only the first complaint counts,
-    /// since the others are nearly always its consequence.
+    /// Notes that another writer's file could not be written; only the first complaint counts, as others mostly follow
+    /// from it.
     pub fn complain(&mut self, name: &str, cause: &str) {
         if self.warnings.is_empty() {
             self.warnings.push(Warning::new(
@@ -245,7 +245,7 @@ pub fn sanitised(name: &str) -> String {
     }
 }
 
-/// Four letters or digits that tell runs of the same second apart; none that people confuse.
+/// Four letters or digits that distinguish runs of the same second; none that people confuse.
 fn random_suffix() -> String {
     const LETTERS: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
     let random = RandomState::new().build_hasher().finish();

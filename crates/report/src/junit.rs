@@ -39,8 +39,8 @@ impl CaseOutcome {
     }
 }
 
-/// One test suite: a test for the run itself, and one for each requirement. Without a record it says that
-/// the run has not ended; several are told apart by their number.
+/// One test suite: a test for the run itself, and one for each requirement. Without a record it says that the run has
+/// not ended; several are numbered.
 ///
 /// # Errors
 /// Where no memory is left to write to.

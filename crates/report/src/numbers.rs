@@ -127,7 +127,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-/// A value as it is: whole numbers whole, others with three decimals.
+/// A raw value: whole numbers whole, others with three decimals.
 pub(crate) fn value_as_it_is(value: f64) -> String {
     let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
     match (is_whole, value.is_sign_negative() && value != 0.0) {

@@ -23,7 +23,7 @@ arguments: Array<string>, };
 export type BrokerSummary = {
 /** `rabbitmq`, `embedded`, or what the broker calls itself, in lower case. */
 kind: string,
-/** Its version, where it says. */
+/** Its version, if it gives one. */
 version: string | null,
 /** Its process, where it runs on this machine and could be found. */
 pid: number | null, };
@@ -94,7 +94,7 @@ decided: string,
 headline: string,
 /** Functions that explain it, in a sentence. */
 explanation: string | null,
-/** Its own page beside this one, as names of folders and file; empty where there is none. */
+/** Its own page beside this one, as names of folders and file; empty without one. */
 page: Array<string>,
 /** Every figure that is decided. */
 figures: Array<FigureRow>, };
@@ -241,7 +241,7 @@ hardware: Hardware, };
 
 /** The kernel's TCP figures of the connections to the broker, all added up. */
 export type ConnectionTime = {
-/** Share of the time in which a connection had bytes on the way, on average. */
+/** Share of the time with bytes in flight on a connection, on average. */
 busy: number,
 /** Share of the time in which the broker's receive window was full: it did not read. */
 peer_full: number,
@@ -260,7 +260,7 @@ a: number,
 b: number,
 /** Interval of B less A, as strict as the decision. */
 interval: [number, number],
-/** Two-sided probability of a change at least as large where there is none, corrected for the other functions. */
+/** Two-sided probability of such a change, or a larger one, by chance, corrected for the other functions. */
 p: number,
 /** Whether the change is significant. */
 proven: boolean,
@@ -335,7 +335,7 @@ cores: number,
 machine_cores: number,
 /** Bellows and the broker may not use the same cores. */
 apart: boolean,
-/** Share of the machine's time that nobody used. */
+/** Share of the machine's time that was idle. */
 idle: number | null,
 /** Share of the machine's time that its hypervisor took. */
 steal: number | null,
@@ -402,7 +402,7 @@ export type FigureRow = {
 decided: string,
 /** Whether it changed for the worse. */
 worse: boolean,
-/** Whether its interval says anything: of too few runs it does not, and of one run of a side there is none. */
+/** Whether its interval is meaningful: too few runs give a meaningless one, and one run of a side gives none. */
 interval_says: boolean,
 /** Its name, as requirements write it. */
 name: string,
@@ -422,7 +422,7 @@ means: [number, number],
 change: number,
 /** Interval of the change, as strict as the decision; where no test applies, the change twice. */
 interval: [number, number],
-/** Two-sided probability of a change at least as large where there is none; `None` where no test applies. */
+/** Two-sided probability of such a change, or a larger one, by chance; `None` where no test applies. */
 p: number | null,
 /** `p` corrected for the other figures; of pairs, that of the exact test if it is what prevents a decision. Changed
  * if `level` at most; `None` also where so few runs can show none. */
@@ -477,7 +477,7 @@ programs: Array<ProgramSummary>,
 /** Cost of pages of metrics that were requested beside the load. */
 scrapes: Array<ScrapedPage>, };
 
-/** Between which rates the limit lies. */
+/** Range of the limit. */
 export type FoundLimit = {
 /** The highest rate that held, and below which every rate held that was tried. */
 low: number | null,
@@ -686,7 +686,7 @@ file: Array<number>,
 /** Per line: its number, 0 where it has none. */
 number: Array<number>, };
 
-/** A time in which somebody looked into the broker, in seconds since the origin. */
+/** An inspection of the broker, in seconds since the origin. */
 export type LookBand = {
 /** When it began. */
 start: number,
@@ -813,7 +813,7 @@ ran_s?: number | null,
 /** Peak resident memory in MB (10^6 bytes). */
 rss_mb: number, };
 
-/** CPU time that a page costs the broker, beyond what it uses for the load meanwhile. */
+/** CPU time that a page costs the broker, beyond its use for the load. */
 export type PageCpu = {
 /** Estimated seconds per page. */
 seconds: number,
@@ -1041,13 +1041,13 @@ interval: [number, number] | null, };
 export type RepeatedRun = {
 /** The run folder's name; empty where none was kept. */
 id: string,
-/** How far it got. Only what is complete counts. */
+/** How far it got. Only complete runs count. */
 state: RunState,
 /** A warning says that one of its numbers must not be used. */
 invalid: boolean,
 /** Has warnings of tier caution: they say which of its numbers are off, and which way. */
 cautious: boolean,
-/** Names of figures in which it lies far from the other runs. */
+/** Names of figures in which it is an outlier. */
 apart: Array<string>, };
 
 /** Runs of one experiment, one after the other. */
@@ -1111,7 +1111,7 @@ outcome: string,
 observed: string,
 /** Required value. */
 limit: string,
-/** The line that it is in a chart; `null` where there is none of it. */
+/** Its line in a chart; `null` without one. */
 line: RequirementLine | null, };
 
 /** Peak resident memory in MB (10^6 bytes). */
@@ -1173,13 +1173,13 @@ events: Array<Event>,
 killed: Array<number>,
 /** Nodes that were back after the end of [`Self::span`]: one of a cluster may take longer than the load. */
 returns: Array<Event>,
-/** Times in which somebody stood still. */
+/** Stalls of the broker, the generator or the machine. */
 stalls: Array<StallBand>,
-/** Times in which somebody looked into the broker with another command. */
+/** Inspections of the broker by other commands. */
 looks: Array<LookBand>,
 /** Functions that were traced on the broker's node. */
 traces: Array<TraceView>,
-/** First and last moment of anything that is drawn, in seconds since the origin. */
+/** First and last moment in any chart, in seconds since the origin. */
 span: [number, number],
 /** Metrics in the order in which they are shown. */
 metrics: Array<MetricInfo>,
@@ -1251,9 +1251,9 @@ clients: number,
 throughput: number,
 /** CPU of the broker in cores. */
 broker_cores: number | null,
-/** The generator was what limited the run. */
+/** Whether the generator limited the run. */
 by_generator: boolean,
-/** The parts of the way from this page to the run's own; empty where there is none. */
+/** Parts of the path from this page to the run's own; empty without one. */
 report: Array<string>, };
 
 /** Runs with different numbers of clients, as a person sees them. */
@@ -1430,7 +1430,7 @@ per_decade: number,
 /** Number of cells. */
 cells: number, };
 
-/** A time in which somebody stood still, in seconds since the origin. */
+/** A stall, in seconds since the origin. */
 export type StallBand = {
 /** When it began. */
 start: number,
@@ -1535,7 +1535,7 @@ received: number,
 latency: LatencySummary | null,
 /** CPU of the broker in cores. */
 broker_cores: number | null,
-/** The parts of the way from this page to the run's own; empty where there is none. */
+/** Parts of the path from this page to the run's own; empty without one. */
 report: Array<string>, };
 
 /** The conclusion. */

@@ -265,7 +265,7 @@ fn every_seed_is_a_log_or_a_refusal() {
     assert!(logs >= 4 && refusals >= 2, "{logs} {refusals}");
 }
 
-/// HdrHistogramJS leaves anything in the field that only histograms of floating-point numbers have.
+/// HdrHistogramJS fills the field of histograms of floating-point numbers with anything.
 #[test]
 fn a_log_of_javascripts_library_is_read() {
     const LOG: &str = "#[StartTime: 1000.000 (seconds since epoch)]\n\

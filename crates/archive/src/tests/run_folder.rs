@@ -1,4 +1,4 @@
-//! A run folder is written as a run goes, survives what can happen to it, and reads back.
+//! A run folder is written during a run, survives interruptions, and reads back.
 
 use std::fs;
 use std::path::Path;

@@ -15,7 +15,7 @@ pub(crate) fn nodes() -> Vec<NodeSummary> {
     used.into()
 }
 
-/// A page whose cost is known, one whose cost is not, one of somebody else, and one that never came.
+/// Pages of known cost, of unknown cost, of another server, and one that never came.
 pub(crate) fn scrapes() -> Vec<ScrapedPage> {
     let cpu = |seconds, interval| Some(PageCpu { seconds, interval });
     vec![

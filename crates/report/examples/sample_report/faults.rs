@@ -101,7 +101,7 @@ fn stalls() -> Vec<Stall> {
     ]
 }
 
-/// A fault, what followed it, and more than can be labelled.
+/// Events of a fault and its aftermath, more than fit as labels.
 pub(crate) fn events() -> Vec<Event> {
     let label = |t, label: &str| Event {
         t,

@@ -1,4 +1,4 @@
-//! Trials of an experiment at different rates, and between which of them its limit lies.
+//! Trials of an experiment at different rates, and the range of its limit.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Named series of a made-up machine, a broker, and a page that somebody scraped.
+//! Named series of a made-up machine, a broker, and a scraped page.
 
 use archive::{RunWriter, SeriesName, SeriesUnit};
 

@@ -1,4 +1,4 @@
-//! A made-up trace beside a load, and looks of other commands into its broker.
+//! A made-up trace beside a load, and inspections of its broker by other commands.
 
 use archive::{LookSpan, RunWriter, TraceSummary, TracedCall};
 

@@ -43,7 +43,7 @@ pub struct DifferenceTable<'a> {
     pub a: DifferenceSide<'a>,
     /// Candidate of the comparison.
     pub b: DifferenceSide<'a>,
-    /// Why they should not be compared, where somebody wants it all the same.
+    /// Why they should not be compared, where that was forced.
     pub forced: &'a [Problem],
     /// Files that are another build on either side, whose functions without a name are one row.
     pub other_builds: &'a [String],
@@ -196,7 +196,7 @@ fn smallest(table: &DifferenceTable<'_>) -> String {
     }
 }
 
-/// The smallest change of a share that these samples can tell.
+/// The smallest change of a share that these samples can show.
 #[derive(Serialize)]
 struct SmallestChange {
     share: f64,

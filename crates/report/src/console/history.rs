@@ -125,7 +125,7 @@ fn when(first: &str, last: &str) -> String {
     }
 }
 
-/// The lowest and the highest value, which may be the same as it is shown.
+/// The lowest and the highest value, once if they look the same.
 fn range(low: String, high: &str) -> String {
     match low == high {
         true => low,

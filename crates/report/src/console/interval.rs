@@ -1,4 +1,4 @@
-//! One interval of a run: the line that a pipe gets, and what the live table takes of it.
+//! One interval of a run: a pipe's line, and the figures that the live table shares.
 
 use std::collections::BTreeMap;
 
@@ -205,9 +205,8 @@ fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<LinePart> {
     counts.chain(latencies).collect()
 }
 
-/// `ack response p50 301 us p99 3.23 ms max 251 ms`, without what says the same: of one operation there is one value,
-/// and the 99th percentile of fewer than a hundred is the largest. Of messages that something stands beside, the 99th
-/// percentile has room.
+/// `ack response p50 301 us p99 3.23 ms max 251 ms`, without repetitions: one operation has one value, and the 99th
+/// percentile of fewer than a hundred is the largest. Beside other figures, messages have room for the 99th percentile.
 fn latency(metric: Metric, of: &LatencySummary, is_alone: bool) -> Option<String> {
     let value = |ns: u64, percentile: f64| marked(ns, of.supports(percentile));
     let mut text = sanitise(metric.name()).into_owned();

@@ -18,7 +18,7 @@ use crate::numbers::seconds;
 const LONG: Duration = Duration::from_secs(1);
 /// Interval of reminders to a pipe that something is still waited for.
 const REMIND: Duration = Duration::from_secs(2);
-/// The time of a step that goes on is renewed this often.
+/// Interval at which the time of a running step is renewed.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// Live view of a run.
@@ -72,7 +72,7 @@ impl Live {
         Self::of(View::Table(Box::new(view)))
     }
 
-    /// Whether nobody reads the results any more (a closed pipe).
+    /// Whether the results have no reader any more (a closed pipe).
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed
@@ -217,7 +217,7 @@ impl Live {
     }
 }
 
-/// One line on standard error. A closed standard error is nobody's loss.
+/// One line on standard error; a closed one is ignored.
 pub(super) fn note(text: &str) {
     out::aside(&prose(text, out::style_aside()));
 }
@@ -266,7 +266,7 @@ struct TableView {
 }
 
 impl TableView {
-    /// Begins a step, whose time is shown behind it as long as it goes on.
+    /// Begins a step, whose time is shown behind it until it ends.
     fn step(&mut self, text: &str) {
         self.table.waiting = None;
         if self.table.step != text {

@@ -1,4 +1,4 @@
-//! Readings beside the load while a run goes on: scraped pages with their selected series, and the memory of nodes.
+//! Readings beside the load during a run: scraped pages with their selected series, and the memory of nodes.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -74,7 +74,7 @@ impl<'a> LiveScenarios<'a> {
         })
     }
 
-    /// The rates and latencies of all scenarios; before the measured phase there is only the last second to look at.
+    /// The rates and latencies of all scenarios; before the measured phase, those of the last second.
     pub(super) fn whole(&self) -> Vec<String> {
         let mut out = Vec::new();
         for of in self.all() {

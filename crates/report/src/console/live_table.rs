@@ -1,4 +1,4 @@
-//! The table of a run that goes on: its content, laid out for the screen that there is.
+//! The table of a running load: its content, laid out for the screen.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -77,7 +77,7 @@ pub fn results_in_place(text: &str, rows: usize, is_first: bool) -> io::Result<(
     out.flush()
 }
 
-/// A file's content to standard output, as it is unless that is a terminal.
+/// A file's content to standard output; to a terminal, made harmless.
 ///
 /// # Errors
 /// As [`results`].
@@ -97,7 +97,7 @@ fn shown_line(line: &str) -> String {
     cells.collect::<Vec<_>>().join("\t") + "\n"
 }
 
-/// Writes to standard error, beside the results. If that is closed, nobody wants to know.
+/// Writes to standard error, beside the results. A closed one is ignored.
 pub fn aside(text: &str) {
     let _ = io::stderr().write_all(harmless(text).as_bytes());
 }

@@ -76,12 +76,12 @@ fn peak(metric: Metric, most: u64) -> String {
     )
 }
 
-/// The table of latencies of a span of time, or one line that there is none.
+/// The table of latencies of a span of time, or one line that says there are none.
 pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String> {
     latency_table(all.filled(), span, style)
 }
 
-/// The table of whole operations of several scenarios; no lines where there is none.
+/// The table of whole operations of several scenarios; no lines without any.
 pub(super) fn whole_latencies<'a>(
     all: impl Iterator<Item = &'a Summaries>,
     style: Style,

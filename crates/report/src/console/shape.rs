@@ -15,7 +15,7 @@ pub struct Shape {
     pub consumers: bool,
     /// There is a target rate, so that intended and actual send time differ.
     pub paced: bool,
-    /// Latencies are shown while the run goes on.
+    /// Latencies are shown during the run.
     pub latency: bool,
     /// Length of the warm-up.
     pub warmup: Nanos,

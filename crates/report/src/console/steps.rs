@@ -34,7 +34,7 @@ impl Steps {
         Self::Bar(bar)
     }
 
-    /// The number done, of how many, and what comes next.
+    /// The number done, of how many, and the next step.
     pub fn at(&self, done: usize, of: usize, text: &str) {
         let text = sanitise(text);
         match self {

@@ -12,7 +12,7 @@ const LEAST_PROSE: usize = 16;
 /// Columns that most names need, or both of their ends.
 const LEAST_NAME: usize = 20;
 
-/// How a column lies.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     /// Text stands at the left.
@@ -227,7 +227,7 @@ impl Table {
         with_heads(self.lines(style.columns), |heads| style.strong(heads))
     }
 
-    /// The lines for a screen, with heads that nobody needs to read.
+    /// The lines for a screen, with dim heads.
     pub(super) fn faint_lines(&self, style: Style) -> Vec<String> {
         with_heads(self.lines(style.columns), |heads| style.faint(heads))
     }

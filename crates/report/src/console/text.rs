@@ -246,8 +246,8 @@ impl<'a> ConnectionName<'a> {
         self.given.strip_prefix("bellows ").unwrap_or(self.given)
     }
 
-    /// At most `room` wide: the broker's address goes first, since many have the same, and then the client's. Its port,
-    /// the name that it gave itself and the channel's number tell it from others. `None` where these have no room.
+    /// At most `room` wide: the broker's address goes first, as many share it, then the client's. Its port, its given
+    /// name and the channel's number distinguish it. `None` where these have no room.
     fn fit(&self, room: usize) -> Option<String> {
         let Self {
             client,
@@ -477,8 +477,8 @@ pub fn sentence(text: &str, style: Style) -> String {
     wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"
 }
 
-/// Lines of prose, each over as many of the screen's as it needs; as they are in a pipe. A path that is wider than the
-/// screen stays whole, as it has to be copied.
+/// Lines of prose, each over as many of the screen's as it needs, or unbroken in a pipe. A path wider than the screen
+/// stays whole, for copying.
 #[must_use]
 pub fn prose(text: &str, style: Style) -> String {
     let columns = style.prose_columns();

@@ -85,7 +85,7 @@ fn counted(profile: &Profile) -> Vec<(Key, Counted)> {
     profile.functions().into_iter().map(of).collect()
 }
 
-/// The smallest change of a share (0 to 1) that two profiles can tell; `None` where they can tell none.
+/// The smallest change of a share (0 to 1) that two profiles can show; `None` where they can show none.
 #[must_use]
 pub fn smallest_change(share: f64, a: &Profile, b: &Profile) -> Option<f64> {
     compare::smallest_change(share, amount(a), amount(b))

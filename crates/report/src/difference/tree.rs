@@ -27,7 +27,7 @@ pub(crate) struct DifferenceTree {
 }
 
 impl DifferenceTree {
-    /// Adds the weight that one of the profiles (0 or 1) has of a folded stack.
+    /// Adds a folded stack with its weight in one of the profiles (0 or 1).
     pub(crate) fn add(&mut self, side: usize, line: &str, amount: Amount) {
         add(&mut self.wholes, side, amount);
         let mut parent = None;

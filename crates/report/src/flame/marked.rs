@@ -22,8 +22,8 @@ pub(super) const LAST: char = '\u{f8ff}';
 /// Units that 100 % is as wide as.
 pub(super) const UNITS: f64 = 1e9;
 
-/// More, less, not proven, and no change (Okabe and Ito's orange and sky blue, which people tell apart who see red and
-/// green alike; black text can be read on both).
+/// More, less, not proven, and no change (Okabe and Ito's orange and sky blue, safe for red-green colour blindness;
+/// black text is readable on both).
 pub(super) const MORE: [u8; 3] = [0xe6, 0x9f, 0x00];
 pub(super) const LESS: [u8; 3] = [0x56, 0xb4, 0xe9];
 pub(super) const UNPROVEN: [u8; 3] = [0xcd, 0xcc, 0xca];

@@ -7,7 +7,7 @@ const WIDEST: usize = 52;
 /// Pixels from one line to the next.
 const LINE: usize = 16;
 
-/// A picture with its subtitle in lines, and what is below it further down.
+/// A picture with its subtitle in lines, and the rest moved down.
 pub(super) fn wrapped(svg: String, subtitle: &str) -> String {
     let lines = lines(subtitle);
     let parts = svg.split_once("<text id=\"subtitle\"");

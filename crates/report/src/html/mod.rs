@@ -24,8 +24,8 @@ pub use matrix::render_matrix;
 use crate::redact::Redaction;
 use crate::view::RunPage;
 
-/// The report of a run as one HTML document. Works for runs that were cut off, and for those without load, without
-/// profile or without anything known of the broker: what is missing is left out, and said where it matters.
+/// The report of a run as one HTML document. Works for runs that were cut off, and for those without load, profile or
+/// knowledge of the broker: missing parts are left out, and mentioned where it matters.
 ///
 /// # Errors
 /// Where the run's histograms cannot be read.

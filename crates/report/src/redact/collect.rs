@@ -152,7 +152,7 @@ fn is_usual_value(value: &str) -> bool {
     is_processor(value) || USUAL_VALUES.split_whitespace().any(|it| it == value)
 }
 
-/// Notes the value of a label of a series, by what the label is called.
+/// Notes the value of a series' label, by the label's name.
 fn note_label(names: &mut Names, key: &str, value: &str) {
     if value.parse::<f64>().is_ok() {
         return;

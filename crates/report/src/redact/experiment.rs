@@ -15,7 +15,7 @@ enum Held {
     Choice,
     /// A name.
     Name(NameKind),
-    /// An address, which its form tells.
+    /// An address, found by its form.
     Address,
     /// Erlang terms, whose texts and atoms are somebody's.
     Terms,
@@ -78,7 +78,7 @@ fn held(key: &str) -> Held {
     })
 }
 
-/// Notes the names in an experiment. Those that a built-in one has in its own file are nobody's.
+/// Notes the names in an experiment, but for those in the built-in one's own file.
 pub(super) fn note_experiment(names: &mut Names, experiment: &Value) {
     let own = names.of_built_in(experiment);
     note_table(names, "", &without_names(experiment, &own), false);

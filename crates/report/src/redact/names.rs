@@ -37,7 +37,7 @@ impl NameKind {
     }
 }
 
-/// Names that a broker or bellows brings along, the same everywhere: they tell nothing of anybody.
+/// Names that a broker or bellows brings along, the same everywhere, so that they identify nobody.
 const BUILT_IN: &str = "lo / guest bellows localhost amq.direct amq.fanout amq.headers amq.match amq.topic amq.rabbitmq.trace \
     amq.rabbitmq.log amq.rabbitmq.event #";
 
@@ -103,7 +103,7 @@ pub(super) fn is_public_part(part: &str) -> bool {
     part.is_empty() || PUBLIC_PARTS.split_whitespace().any(|it| it == part)
 }
 
-/// Kinds of brokers and of queues: somebody's queue may be called so, and everything else that is called so is a kind.
+/// Kinds of brokers and of queues: somebody's queue may be called so, and all else of that name is a kind.
 const KINDS: [&str; 6] = [
     "rabbitmq", "artemis", "embedded", "quorum", "classic", "stream",
 ];
@@ -143,7 +143,7 @@ fn of_all_nodes(text: &str) -> &str {
 }
 
 impl Names {
-    /// Names, and those that are nobody's secret beside the usual ones.
+    /// Names, and those that are public beside the usual ones.
     pub(super) fn new(public: &[&str]) -> Self {
         let built_in = BUILT_IN.split_whitespace().chain([""]);
         let built_in = built_in.chain(public.iter().copied()).map(folded);
@@ -178,7 +178,7 @@ impl Names {
         self.note(kind, text, is_given(kind));
     }
 
-    /// Notes a name that somebody gave in an experiment, whatever else is called so.
+    /// Notes a name that somebody gave in an experiment, whatever else has it.
     pub(super) fn give(&mut self, kind: NameKind, text: &str) {
         self.note(kind, text, true);
         let at = self.by_text.get(&folded(of_all_nodes(text.trim())));

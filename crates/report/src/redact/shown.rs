@@ -1,5 +1,5 @@
-//! Data as it is shown to others: a serializer that hands every text to somebody who takes the names out of it, and
-//! leaves the names of fields and variants, and code, as they are.
+//! Data for others: a serializer that passes every text through the redaction of names, and leaves names of fields and
+//! variants, and code, unchanged.
 
 use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
@@ -51,17 +51,17 @@ fn has(table: &[(&str, &str)], of: &str, field: &str) -> bool {
 
 /// Replaces names in texts.
 pub(super) trait Texts {
-    /// The text as it is shown.
+    /// The redacted text.
     fn shown(&mut self, text: &str) -> String;
-    /// A sentence as it is shown, ending in somebody else's words.
+    /// A redacted sentence that ends in somebody else's words.
     fn said(&mut self, text: &str) -> String;
-    /// The key of a table, or the name of a metric, as it is shown: most are words of bellows.
+    /// The redacted key of a table, or name of a metric: most are words of bellows.
     fn shown_key(&mut self, key: &str) -> String;
-    /// Hears of each text that is left as it is.
+    /// Hears of each text that is left unchanged.
     fn left(&mut self, text: &str);
 }
 
-/// Data in which every text is as it is shown; fields keep their order.
+/// Data with redacted texts; fields keep their order.
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
     /// Anything but a list or a table.
@@ -82,7 +82,7 @@ impl Serialize for Shown {
     }
 }
 
-/// The data as it is shown.
+/// The redacted data.
 ///
 /// # Errors
 /// Where it cannot be written as JSON.

@@ -35,7 +35,7 @@ fn is_one_of(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|it| it == word)
 }
 
-/// Notes a value that is somebody's unless it is a number, or the usual one of a key.
+/// Notes a value, unless it is a number or the usual one of a key.
 pub(super) fn note_own_value(names: &mut Names, key: &str, text: &str) {
     let is_plain = text.parse::<f64>().is_ok() || ["true", "false", ""].contains(&text);
     let is_usual = match key {
@@ -97,7 +97,7 @@ fn quoted_end(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Notes words that are no number, option or address; of a template (`{host}:shop`) what stands beside its marks.
+/// Notes words that are no number, option or address; of a template (`{host}:shop`) those beside its placeholders.
 pub(super) fn note_words(names: &mut Names, value: &str) {
     let is_one_word = !value.contains(char::is_whitespace);
     let is_address = is_one_word && value.contains("://");

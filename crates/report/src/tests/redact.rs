@@ -51,7 +51,7 @@ struct Named {
     seed: u64,
 }
 
-/// Messages of a system, a library or a broker, with names found nowhere else, each in a form that tells it from words.
+/// Messages of a system, a library or a broker, with names found nowhere else, each in a form that marks it as a name.
 fn foreign(own: &[String], seed: u64) -> String {
     let mut random = Random::new(seed);
     let said = own.iter().map(|name| {
@@ -332,7 +332,7 @@ fn own(random: &mut Random) -> String {
     format!("zq{}", letters(random))
 }
 
-/// A word of somebody's own, or a host's name of words each of which says nothing of anybody.
+/// A word of somebody's own, or a host's name of ordinary words.
 fn outside(random: &mut Random) -> String {
     let words = ["rabbitmq", "internal", "local", "node", "queue", "server"];
     match random.below(2) {

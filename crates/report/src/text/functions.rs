@@ -104,7 +104,7 @@ pub(crate) fn frame_told(of: &ComparedFrame) -> String {
     }
 }
 
-/// The interval of a change of cost; of runs that are too few to show any it says nothing.
+/// The interval of a change of cost; meaningless where runs are too few to show any.
 pub(crate) fn cost_interval(of: &CostChange) -> String {
     match of.visible {
         Some(_) => format!(

@@ -33,7 +33,7 @@ pub(crate) fn knee_of(of: &LimitTrials) -> Option<Knee> {
     })
 }
 
-/// The rates of which trials tell, and their medians of the 99th percentile.
+/// Rates with a known latency, and their medians of the 99th percentile.
 fn points(of: &LimitTrials) -> Vec<(f64, f64)> {
     let rates = rates(of).into_iter();
     rates

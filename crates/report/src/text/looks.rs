@@ -42,7 +42,7 @@ pub(super) fn traced(functions: &str) -> (String, &'static str) {
     )
 }
 
-/// Text and remedy of looks by other commands.
+/// Text and remedy of inspections by other commands.
 pub(super) fn looked_into(looks: u64, commands: &str, length: f64) -> (String, &'static str) {
     (
         format!(
@@ -55,7 +55,7 @@ pub(super) fn looked_into(looks: u64, commands: &str, length: f64) -> (String, &
     )
 }
 
-/// A look, in one sentence.
+/// An inspection, in one sentence.
 #[must_use]
 pub fn look(look: &LookSpan) -> String {
     let node = look

@@ -7,7 +7,7 @@ use compare::{Estimate, LEAST_CLIENT_COUNTS, Scalability};
 
 use crate::numbers::{counted, percent, rate, three_digits};
 
-/// The law as it is computed with.
+/// The law in the form for computing.
 pub(crate) fn computed(law: &ScaleLaw) -> Scalability {
     let estimate = |it: ScaleEstimate| Estimate {
         value: it.value,

@@ -1,4 +1,4 @@
-//! Times in which somebody stood still, and those without a connection.
+//! Stalls, and times without a connection.
 
 use archive::{Stall, StallWait, Stalled, Stood};
 
@@ -145,7 +145,7 @@ pub(super) fn gone_away(stood: &Stood) -> String {
     )
 }
 
-/// Words behind a sum over several times, of which the longest is told.
+/// Words behind a sum over several times, of which the longest is given.
 const fn in_all(stood: &Stood) -> &'static str {
     match stood.times {
         0 | 1 => "",

@@ -442,7 +442,7 @@ impl<'a> Said<'a> {
         })
     }
 
-    /// How long somebody stood still.
+    /// Duration of a side's stalls.
     fn stalled(&self, who: Stalled) -> String {
         let theirs = self.e.stalls().filter(|it| it.who == who);
         seconds(self.e.stalled_s(theirs))

@@ -176,7 +176,7 @@ impl<'a> Clauses<'a> {
         }
     }
 
-    /// The sentence with the details that are worth as much as `least`, and names of so many letters.
+    /// The sentence with details as important as `least`, and names of at most `letters`.
     fn parts(&self, least: Detail, letters: usize) -> Vec<Part> {
         let told = |detail: Detail| detail >= least;
         let mut said = Sentence::default();
@@ -248,7 +248,7 @@ impl Sentence {
         self.text.push_str(text);
     }
 
-    /// A name, of so many letters.
+    /// A name, of at most `letters`.
     fn name(&mut self, name: &str, letters: usize) {
         self.parts.push(plain(std::mem::take(&mut self.text)));
         let text = shortened(name, letters);

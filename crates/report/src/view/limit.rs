@@ -88,7 +88,7 @@ pub struct TrialView {
     pub latency: Option<LatencySummary>,
     /// CPU of the broker in cores.
     pub broker_cores: Option<f64>,
-    /// The parts of the way from this page to the run's own; empty where there is none.
+    /// Parts of the path from this page to the run's own; empty without one.
     pub report: Vec<String>,
 }
 

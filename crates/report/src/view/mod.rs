@@ -107,13 +107,13 @@ pub struct RunView {
     pub killed: Vec<f64>,
     /// Nodes that were back after the end of [`Self::span`]: one of a cluster may take longer than the load.
     pub returns: Vec<Event>,
-    /// Times in which somebody stood still.
+    /// Stalls of the broker, the generator or the machine.
     pub stalls: Vec<StallBand>,
-    /// Times in which somebody looked into the broker with another command.
+    /// Inspections of the broker by other commands.
     pub looks: Vec<LookBand>,
     /// Functions that were traced on the broker's node.
     pub traces: Vec<TraceView>,
-    /// First and last moment of anything that is drawn, in seconds since the origin.
+    /// First and last moment in any chart, in seconds since the origin.
     pub span: (f64, f64),
     /// Metrics in the order in which they are shown.
     pub metrics: Vec<&'static MetricInfo>,
@@ -178,7 +178,7 @@ pub struct SamplingOff {
     pub end: f64,
 }
 
-/// A time in which somebody stood still, in seconds since the origin.
+/// A stall, in seconds since the origin.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct StallBand {
@@ -282,7 +282,7 @@ fn killed(fault: &FaultOutcome) -> Option<f64> {
     (fault.kind == "kill" && has_begun).then_some(fault.t)
 }
 
-/// When a fault killed something, and when that was back: what a process holds changes then.
+/// When a fault killed a process, and when that was back: its holdings change then.
 fn changes(fault: &FaultOutcome) -> Vec<f64> {
     let at = killed(fault);
     let back = at.zip(fault.back_s).map(|(at, back)| at + back);
@@ -436,7 +436,7 @@ fn point_end(point: &SeriesPoint) -> f64 {
     point.t + point.dt
 }
 
-/// The times in which somebody stood still.
+/// The stalls of the run.
 fn stalls(record: &RunRecord) -> Vec<StallBand> {
     let summary = record.summary.iter();
     let bands = summary.flat_map(|summary| {
@@ -476,7 +476,7 @@ fn sampling_off(record: &RunRecord) -> Vec<SamplingOff> {
     all
 }
 
-/// First and last moment of anything that is drawn.
+/// First and last moment in any chart.
 fn span(run: &RunReader, phases: &[PhaseSpan], profile: Option<&Profile>) -> (f64, f64) {
     let mut from = f64::INFINITY;
     let mut to = f64::NEG_INFINITY;

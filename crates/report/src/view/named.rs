@@ -186,8 +186,8 @@ fn is_shown(name: &SeriesName) -> bool {
     !ALWAYS_READ.contains(&name.source.as_str()) && !is_beside
 }
 
-/// The node of a cluster whose panel a series belongs to, where further labels tell it from others of that node: lines
-/// of several nodes in one panel would be too many.
+/// The node of a cluster whose panel a series belongs to, if further labels distinguish it from others of that node:
+/// one panel would have too many lines of several nodes.
 fn own_node(name: &SeriesName) -> Option<String> {
     let node = name.labels.get("node").filter(|_| name.labels.len() > 1);
     node.cloned().filter(|_| name.source == ERLANG_MEMORY)
@@ -218,7 +218,7 @@ fn mean(series: &NamedSeries) -> f64 {
     sum / series.points.len().max(1) as f64
 }
 
-/// The time from the end of an interval to the begin of the next, where it is longer than anything that is usual.
+/// The time from the end of an interval to the begin of the next, if unusually long.
 fn gap(end: f64, begin: f64, longest: f64) -> Option<(f64, f64)> {
     let length = begin - end;
     (longest > 0.0 && length > longest).then_some((end, length))

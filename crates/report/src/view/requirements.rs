@@ -21,7 +21,7 @@ pub struct RequirementRow {
     pub observed: String,
     /// Required value.
     pub limit: String,
-    /// The line that it is in a chart; `null` where there is none of it.
+    /// Its line in a chart; `null` without one.
     pub line: Option<RequirementLine>,
 }
 

@@ -38,9 +38,9 @@ pub struct ScaleRunView {
     pub throughput: f64,
     /// CPU of the broker in cores.
     pub broker_cores: Option<f64>,
-    /// The generator was what limited the run.
+    /// Whether the generator limited the run.
     pub by_generator: bool,
-    /// The parts of the way from this page to the run's own; empty where there is none.
+    /// Parts of the path from this page to the run's own; empty without one.
     pub report: Vec<String>,
 }
 

@@ -195,7 +195,7 @@ fn summary(point: &SeriesPoint, metric: Metric) -> Option<&LatencySummary> {
     all.find_map(|latency| Some(latency.get(metric)).filter(|summary| summary.count > 0))
 }
 
-/// A count as it is drawn: per second, but for the largest values of intervals.
+/// A count for a chart: per second, but for the largest values of intervals.
 pub(super) fn of_interval(metric: Metric, count: u64, seconds: f64) -> f64 {
     match metric.info().kind {
         MetricKind::Peak => count as f64,

@@ -12,9 +12,9 @@ use crate::numbers::per_second;
 
 /// Slices that the page holds. A run of more than ten minutes has them merged: of twice the length, as often as needed.
 const MOST: usize = 6_000;
-/// The length of a slice as it is recorded, seconds.
+/// Recorded length of a slice, seconds.
 const LENGTH: f64 = 0.1;
-/// Merged to this length they say nothing that the series does not: a run of over 100 minutes has none.
+/// Merged to this length they add nothing to the series: a run of over 100 minutes has none.
 const LONGEST: f64 = 1.0;
 /// Shorter ones hold too few messages for a rate. At the end of a phase they stand in the one before; of a phase that
 /// is as short only the latencies do.

@@ -1,11 +1,11 @@
-//! Traces of functions on the broker's node, and looks of others into it, as the page shows them.
+//! Traces of functions on the broker's node, and inspections of it, as the page shows them.
 
 use archive::{LookSpan, RunReader, RunSummary, TracedCall, read_slowest_calls};
 use serde::Serialize;
 
 /// Calls of each trace that are shown.
 const MOST_CALLS: usize = 20;
-/// Looks that are shown; nobody looks more often.
+/// Inspections that are shown; more are unusual.
 const MOST_LOOKS: usize = 200;
 
 /// A trace, and its slowest calls.
@@ -26,7 +26,7 @@ pub struct TraceView {
     pub slowest: Vec<TracedCall>,
 }
 
-/// A time in which somebody looked into the broker, in seconds since the origin.
+/// An inspection of the broker, in seconds since the origin.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LookBand {
@@ -78,7 +78,7 @@ pub(super) fn traces(
     traces
 }
 
-/// The looks into the run's broker.
+/// The inspections of the run's broker.
 pub(super) fn looks(looks: &[LookSpan]) -> Vec<LookBand> {
     let looks = looks.iter().take(MOST_LOOKS);
     let band = |look: &LookSpan| LookBand {

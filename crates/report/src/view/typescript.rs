@@ -18,7 +18,7 @@ const HEAD: &str = "\
 // Renew with: make view
 ";
 
-/// Collects the declaration of every type that one of them refers to, by name.
+/// Collects the declaration of every referenced type, by name.
 struct Declarations<'a> {
     config: &'a Config,
     found: BTreeMap<String, String>,

@@ -65,7 +65,7 @@ fn quiet_second() -> SeriesPoint {
     }
 }
 
-/// A page and its selected series, as `scrape` tells of them.
+/// A page and its selected series, as `scrape` reports them.
 fn selected(series: usize) -> Vec<(SeriesName, f64)> {
     let mut values = scraped(0.25);
     values.extend((1..=series).map(|number| {

@@ -53,7 +53,7 @@ fn cpu_for_each_operation_keeps_its_digits() {
     );
 }
 
-/// One reason is told once, with how often; further ones are told all.
+/// One reason is shown once, with its count; several are all shown.
 #[test]
 fn why_all_requests_failed_is_told_once() {
     let cause = "cannot connect to http://h:1/";
@@ -344,7 +344,7 @@ fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> S
     live.lines().join("\n")
 }
 
-/// A page of metrics as a run tells of it.
+/// A page of metrics as a run reports it.
 pub(super) fn scraped(seconds: f64) -> Vec<(SeriesName, f64)> {
     let of = |name: &str, unit| SeriesName::new("per-object", name, unit);
     vec![

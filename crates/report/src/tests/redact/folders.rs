@@ -285,7 +285,7 @@ impl Telling {
     }
 }
 
-/// Each way in which a name is written: as it is, behind percent signs of an address and of a form, in JSON, in HTML.
+/// Every spelling of a name: raw, percent-encoded in an address and in a form, in JSON, in HTML.
 fn written(name: &str) -> Vec<String> {
     let json = serde_json::to_string(name).expect("JSON");
     let html = name

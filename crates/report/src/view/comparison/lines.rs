@@ -187,7 +187,7 @@ fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel>
     panels
 }
 
-/// A panel, where any run has anything to show in it.
+/// A panel, if any run has values for it.
 fn panel(
     a: &[Line],
     b: &[Line],

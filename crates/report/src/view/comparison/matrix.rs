@@ -84,7 +84,7 @@ pub struct CellView {
     pub headline: String,
     /// Functions that explain it, in a sentence.
     pub explanation: Option<String>,
-    /// Its own page beside this one, as names of folders and file; empty where there is none.
+    /// Its own page beside this one, as names of folders and file; empty without one.
     pub page: Vec<String>,
     /// Every figure that is decided.
     pub figures: Vec<FigureRow>,

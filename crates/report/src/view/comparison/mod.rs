@@ -162,7 +162,7 @@ pub struct FigureRow {
     pub decided: String,
     /// Whether it changed for the worse.
     pub worse: bool,
-    /// Whether its interval says anything: of too few runs it does not, and of one run of a side there is none.
+    /// Whether its interval is meaningful: too few runs give a meaningless one, and one run of a side gives none.
     pub interval_says: bool,
 }
 
@@ -300,7 +300,7 @@ impl OpenedSide {
     }
 }
 
-/// The way from the page to a run's report, where that lies below the page's folder.
+/// The path from the page to a run's report, if that is below the page's folder.
 fn report_beside(of: &ComparisonSource<'_>, id: &str) -> Option<Vec<String>> {
     super::report_below(of.runs.get(id)?, of.folder?)
 }
@@ -407,7 +407,7 @@ mod tests {
         );
     }
 
-    /// An experiment was decided where it took an early look, and nothing broke it off.
+    /// An experiment was decided where it took an early look, and nothing ended it.
     #[test]
     fn what_was_decided_before_makes_no_pair_any_more() {
         let side = |runs| ComparedSide {
