@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Whatever was run: nothing is said of numbers that were not, and of none that passes.
+    /// The sentence is of the runs alone, whatever was planned and whatever they gave.
     #[test]
     fn the_sentence_is_true_of_every_run() {
         let mut random = testkit::Random::new(3);
