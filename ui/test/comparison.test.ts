@@ -3,7 +3,7 @@ import { endsAtZero, interval as intervalOf, tone, wouldTell } from '../src/comp
 import { costTree, told } from '../src/comparison/flame';
 import { change, doubtOf, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
-import { bounds, interval, mean, meanCurve } from '../src/comparison/overlay';
+import { bounds, interval, isDrawn, mean, meanCurve } from '../src/comparison/overlay';
 import { across, doubt, down, reportOf } from '../src/comparison/runs';
 import { changeScale, isTested, signed, tickName } from '../src/comparison/scale';
 import type {
@@ -291,6 +291,13 @@ describe('both sides on one axis', () => {
     };
     expect(bounds(of)).toEqual([5, 70]);
     expect(bounds({ ...of, a: [], b: [[null]] })).toBeNull();
+  });
+
+  test('memory of runs of a second has no panel', () => {
+    const of: ComparedPanel = { title: 'x', unit: 'bytes', t: [0], dt: [1], a: [[5]], b: [[7]] };
+    expect(isDrawn(of)).toBe(false);
+    expect(isDrawn({ ...of, unit: 'cores' })).toBe(true);
+    expect(isDrawn({ ...of, t: [0, 1], dt: [1, 1], b: [[7, 8]] })).toBe(true);
   });
 });
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { bandsSvg, hatchesSvg } from '../src/charts/bands';
 import type { Palette } from '../src/core/theme';
 import type { StallBand } from '../src/core/view';
-import { laterTexts, placeEvents, rowsOf, stallTexts } from '../src/sections/lane';
+import { besideMark, laterTexts, placeEvents, rowsOf, stallTexts } from '../src/sections/lane';
 
 const stall = (start: number, end: number, who: StallBand['who'], away = false): StallBand =>
   ({ start, end, who, away, text: `${who} ${start}` }) as StallBand;
@@ -53,6 +53,13 @@ describe('the legend of a run with faults', () => {
     // What stands before and behind it has room beside it, but does not touch it.
     expect(placeEvents([fault, box(0, 190), box(310, 90), box(0, 196)], 4)).toEqual([0, 0, 0, 1]);
     expect(placeEvents([fault, box(150, 90, 2), box(150, 90, 2)], 4)).toEqual([0, 1, null]);
+  });
+
+  test('stands beside its mark, and over it where neither side has room', () => {
+    expect(besideMark(20, 280, 370)).toBe(20);
+    expect(besideMark(300, 280, 370)).toBe(20);
+    expect(besideMark(190, 280, 370)).toBe(50);
+    expect(besideMark(100, 280, 370)).toBe(0);
   });
 
   test('tells a look of another command from a stall', () => {

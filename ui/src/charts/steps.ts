@@ -31,6 +31,11 @@ export function held({ t, dt }: Times, cuts: readonly number[] = []): Times {
   return { t: from, dt: from.map((at, i) => until(i) - at) };
 }
 
+/** Whether values that are read at the end of each interval make a line: one alone holds for no time. */
+export function makesLine(values: Values): boolean {
+  return values.filter((v) => v !== null && v !== undefined).length > 1;
+}
+
 /** First and last index of every run of intervals that have a value and touch each other. */
 export function runs({ t, dt }: Times, values: Values): [number, number][] {
   const out: [number, number][] = [];

@@ -4,7 +4,7 @@ import uPlot from 'uplot';
 import { logTicks } from '../charts/heat';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { Panel, type PanelSpec, type Shared } from '../charts/panel';
-import { held, type Times, trace } from '../charts/steps';
+import { held, makesLine, type Times, trace } from '../charts/steps';
 import { h, later, section, table, widthOf } from '../core/dom';
 import { bytesTick, duration, durationTick, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
@@ -95,6 +95,11 @@ function timesOf(of: ComparedPanel): Times {
   return of.unit === 'bytes' ? held(of) : of;
 }
 
+/** Whether a panel has anything to draw: memory of a single second has not. */
+export function isDrawn(of: ComparedPanel): boolean {
+  return of.unit !== 'bytes' || SIDES.some((side) => of[side].some(makesLine));
+}
+
 /** Lines of runs, below those of the means. */
 function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
   return (u, p) => {
@@ -175,7 +180,7 @@ function panelTable(of: ComparedPanel): HTMLElement {
 
 /** What happened over time; null where no run could be read. */
 export function overTime(view: ComparisonView): View | null {
-  const { panels } = view;
+  const panels = view.panels.filter(isDrawn);
   const ends = panels.map((it) => (it.t.at(-1) ?? 0) + (it.dt.at(-1) ?? 0));
   const end = Math.max(0, ...ends);
   if (!(end > 0)) return null;
@@ -210,7 +215,7 @@ export function overTime(view: ComparisonView): View | null {
     'Over time',
     'seconds of the measured phase; strong: mean of the runs, faint: each run',
     body,
-    later('Table', () => h('div', {}, panels.map(panelTable))),
+    later('Table', () => h('div', {}, view.panels.map(panelTable))),
   );
   const draw = (): void => {
     const width = widthOf(body);

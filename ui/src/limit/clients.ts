@@ -83,7 +83,7 @@ export function clientsCurve(view: ScaleView, headline: string): View | null {
   const place = h('div', { class: 'curve-of-rates' });
   const keys = [h('span', { class: 'key held-trial' }, '●', ' a run')];
   if (view.runs.some((it) => it.by_generator)) {
-    keys.push(h('span', { class: 'key unclear-trial' }, '●', ' limited by the generator'));
+    keys.push(h('span', { class: 'key unclear-trial' }, '○', ' limited by the generator'));
   }
   const element = section(
     'curve',

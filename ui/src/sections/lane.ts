@@ -14,7 +14,9 @@ const LINE = 16;
 /** Lines of labels at most: the picture below them belongs on the first screen. */
 const MOST_LINES = { wide: 4, narrow: 8 };
 /** Characters of an event's label at most; the whole text shows on hover, and stands in the table of events. */
-const LONGEST = { wide: 72, narrow: 44 };
+const LONGEST = 72;
+/** The part of a narrow lane that a label may be wide; what is longer has several lines. */
+const WIDEST = 0.75;
 
 type Place = (time: number) => number;
 
@@ -103,7 +105,7 @@ const MOST_LATER = 3;
 export function laterTexts(events: readonly Event[]): string[] {
   const told = events
     .slice(0, MOST_LATER)
-    .map((it) => `after the load, at ${seconds(it.t)}: ${visible(brief(it.label, LONGEST.wide))}`);
+    .map((it) => `after the load, at ${seconds(it.t)}: ${visible(brief(it.label, LONGEST))}`);
   const more = events.length - told.length;
   return more > 0 ? [...told, `and ${grouped(more)} more after it`] : told;
 }
@@ -221,6 +223,12 @@ export function placeEvents(boxes: readonly Box[], most: number): (number | null
   });
 }
 
+/** Where a label begins: right of its mark, else left of it, else over it. */
+export function besideMark(at: number, size: number, width: number): number {
+  if (at + size <= width) return at;
+  return size <= at ? at - size : Math.max(0, Math.min(at - size / 2, width - size));
+}
+
 /**
  * Events as labelled marks; returns the height that they take. A label stands beside its mark: where
  * there is no room to the right it moves to the left. A long one is cut, and hover shows it in whole. Those that find
@@ -233,12 +241,12 @@ function drawEvents(
   width: number,
   top: number,
 ): number {
-  const size = width < 620 ? 'narrow' : 'wide';
-  const [most, longest] = [MOST_LINES[size], LONGEST[size]];
+  const isNarrow = width < 620;
+  const most = MOST_LINES[isNarrow ? 'narrow' : 'wide'];
   const labels = events.map((event) => {
     const title = `${seconds(event.t)}: ${event.label}`;
-    const label = h('span', { class: 'event', title }, brief(event.label, longest));
-    label.style.maxWidth = `${width}px`;
+    const label = h('span', { class: 'event', title }, brief(event.label, LONGEST));
+    label.style.maxWidth = `${isNarrow ? width * WIDEST : width}px`;
     lane.append(label);
     return { at: x(event.t), label, title };
   });
@@ -246,14 +254,13 @@ function drawEvents(
   const wide = labels.map(({ label }) => label.offsetWidth);
   labels.forEach(({ at, label, title }, i) => {
     if (at + wide[i]! <= width || wide[i]! <= at) return;
-    label.textContent = visible(brief(title, longest));
+    label.textContent = visible(brief(title, LONGEST));
     label.className = 'event loose';
   });
   // All are measured before any is moved: the browser lays the page out twice.
   const boxes = labels.map(({ at, label }): Box => {
     const size = label.offsetWidth;
-    const flip = at + size > width;
-    const from = flip ? Math.max(0, Math.min(at - size, width - size)) : at;
+    const from = besideMark(at, size, width);
     return { from, size, lines: Math.max(1, Math.round(label.offsetHeight / LINE)) };
   });
   const rows = placeEvents(boxes, most);

@@ -3,7 +3,7 @@
 import type uPlot from 'uplot';
 import { bounds, cellAt, drawHeat, latencyTick, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
-import { held } from '../charts/steps';
+import { held, makesLine } from '../charts/steps';
 import { infoOf, type Slices, subject } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
 import type { Grid } from '../core/histograms';
@@ -144,7 +144,7 @@ function cpu(run: RunView): PanelSpec | null {
 function memory(run: RunView): PanelSpec | null {
   const s = run.series;
   const lines: Line[] = [];
-  if (some(s.broker_mb)) {
+  if (makesLine(s.broker_mb)) {
     lines.push({
       label: subject(run),
       values: s.broker_mb,
@@ -153,7 +153,7 @@ function memory(run: RunView): PanelSpec | null {
       area: true,
     });
   }
-  if (some(s.client_mb)) {
+  if (makesLine(s.client_mb)) {
     lines.push({ label: 'bellows', values: s.client_mb, color: (p) => p.delay, format: megabytes });
   }
   if (lines.length === 0) return null;
@@ -192,7 +192,8 @@ export function panels(
   before: PanelSpec[];
   after: PanelSpec[];
 } {
-  const level = inFlight(run);
+  const found = inFlight(run);
+  const level = found && makesLine(found.values) ? found : null;
   const scenarios = Object.keys(run.figures.scenarios).map((name) =>
     scenarioPanels(run, name, slices),
   );

@@ -93,11 +93,19 @@ fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
     let path = output.unwrap_or_else(|| dir.join(REDACTED));
     stacks::write_output(&path, page.html.as_bytes())
         .map_err(|e| Failure::io("write", &path, &e))?;
-    if !page.ordinary.is_empty() {
-        output::line_aside(&format!(
-            "not blotted within sentences, since these are words of every report: {}",
-            page.ordinary.join(", ")
-        ));
+    for (why, names) in [
+        (
+            "not blotted within sentences, since these are words of every report",
+            &page.ordinary,
+        ),
+        (
+            "not blotted, since built-in experiments are called so",
+            &page.kept,
+        ),
+    ] {
+        if !names.is_empty() {
+            output::line_aside(&format!("{why}: {}", names.join(", ")));
+        }
     }
     output::print(&format!("{}\n", path.display()))?;
     Ok(Done::Fine)

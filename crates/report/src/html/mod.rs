@@ -40,6 +40,8 @@ pub struct RedactedPage {
     pub html: String,
     /// Names that are words of every report, such as `test`: blotted where they stand as names, not in sentences.
     pub ordinary: Vec<String>,
+    /// Names that stay readable, since built-in experiments are called so.
+    pub kept: Vec<String>,
 }
 
 /// The page of a run, of runs in pairs or of trials, without the names of queues, exchanges, routing keys, virtual
@@ -60,6 +62,7 @@ pub fn render_redacted(dir: &Path, built_in: &[Value]) -> Result<RedactedPage, P
     Ok(RedactedPage {
         html,
         ordinary: redaction.ordinary(),
+        kept: redaction.kept(),
     })
 }
 

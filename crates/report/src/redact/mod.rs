@@ -216,6 +216,11 @@ impl Redaction {
         stands.map(|it| it.text.clone()).collect()
     }
 
+    /// Names that stay readable, since built-in experiments are called so.
+    pub(crate) fn kept(&self) -> Vec<String> {
+        self.names.kept().cloned().collect()
+    }
+
     fn check_data(&mut self, data: &Shown) -> Result<(), Problem> {
         let mut texts = Vec::new();
         gather(data, &self.left, &mut texts);

@@ -1,6 +1,6 @@
 //! Names that are blotted out, and their pseudonyms.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use measure::percent_encoded;
 use serde_json::Value;
@@ -81,6 +81,10 @@ pub(super) struct Names {
     built_in: HashSet<String>,
     /// Names in each built-in experiment, by the experiment's name.
     experiments: HashMap<String, HashSet<String>>,
+    /// Names that stay readable, although a run gave them: built-in experiments are called so.
+    kept: BTreeSet<String>,
+    /// Public names of experiments that were run.
+    run: HashSet<String>,
     /// Built-in names of several words, within which no single word is a name.
     phrases: Vec<Vec<char>>,
 }
@@ -195,7 +199,10 @@ impl Names {
         }
         let key = folded(text);
         let is_kind = KINDS.contains(&key.as_str());
-        if self.is_public(&key) || is_kind && !is_given {
+        if self.is_public(&key) {
+            return self.keep(kind, text, key);
+        }
+        if is_kind && !is_given {
             return;
         }
         // Unnamed pages are called after their path, which every broker has.
@@ -219,6 +226,21 @@ impl Names {
         if !is_ordinary(&folded(key)) {
             self.add(NameKind::Label, key);
         }
+    }
+
+    /// Notes a public name, whatever is called so here.
+    fn keep(&mut self, kind: NameKind, text: &str, key: String) {
+        if kind == NameKind::Experiment {
+            self.run.insert(key);
+        } else if self.experiments.keys().any(|it| folded(it) == key) {
+            self.kept.insert(text.to_owned());
+        }
+    }
+
+    /// Names that stay readable since built-in experiments are called so, unless the run is one of that experiment.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &String> {
+        let kept = self.kept.iter();
+        kept.filter(move |it| !self.run.contains(&folded(it)))
     }
 
     fn add_new(&mut self, kind: NameKind, text: &str, key: &str) -> usize {

@@ -82,6 +82,20 @@ fn names_of_built_in_experiments_stay_whole_where_a_queue_is_called_as_a_part_of
 }
 
 #[test]
+fn a_queue_that_is_called_as_a_built_in_experiment_is_told_to_stay_readable() {
+    let built_in = [serde_json::json!({ "name": "demo" })];
+    let kept = |experiment: &str| {
+        let mut names = Names::beside(&built_in);
+        names.add(NameKind::Queue, "demo");
+        names.add(NameKind::User, "guest");
+        names.add(NameKind::Experiment, experiment);
+        names.kept().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(kept("mine"), ["demo"]);
+    assert_eq!(kept("demo"), [""; 0], "the experiment has named it");
+}
+
+#[test]
 fn what_looks_like_a_pseudonym_has_one_of_its_own() {
     let noted = [(NameKind::Queue, "queue-1"), (NameKind::Queue, "payments")];
     assert_eq!(shown(&noted, "payments, queue-1"), "queue-2, queue-3");
