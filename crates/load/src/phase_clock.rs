@@ -102,7 +102,7 @@ impl<'a> PhaseClock<'a> {
         self.is_stopped
     }
 
-    /// Whether somebody has stopped the run when nothing more was due.
+    /// Whether the run was stopped when nothing more was due.
     #[must_use]
     pub fn is_drain_stopped(&self) -> bool {
         self.control.is_stopping() && !self.is_stopped

@@ -193,7 +193,7 @@ struct Running<'a> {
     ended_early: bool,
     /// A program's descendant outlived it.
     has_left: bool,
-    /// When somebody stopped the run while programs were told to end.
+    /// When the run was stopped while programs were told to end.
     cut_at: Option<Time>,
     error: Option<Error>,
 }
@@ -230,7 +230,7 @@ impl Running<'_> {
         }
     }
 
-    /// When the drain ends at the latest: whoever stops the run in it waits for the last part of one alone.
+    /// The latest end of the drain: a run that is stopped in it waits for the last part of one alone.
     fn drain_end(&mut self, now: Time, drain: Nanos) -> Time {
         let is_draining = self.slice.phase == Phase::Drain && !self.programs.is_empty();
         if is_draining && self.phases.is_drain_stopped() {

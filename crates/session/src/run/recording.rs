@@ -406,6 +406,14 @@ impl<'a> Recording<'a> {
         }
     }
 
+    /// Keeps that a thread of the load lost connections.
+    fn keep_loss(&mut self, at: Time, detail: &str) {
+        if self.lost_at.len() < MOST_EVENTS {
+            self.lost_at.push(at);
+        }
+        self.keep_event(at, format!("connections reconnect: {detail}"));
+    }
+
     pub(super) fn keep_event(&mut self, at: Time, label: String) {
         let label = web::redact::text(&label);
         let has_begun = self.started.is_some() || !self.context.loaded();
@@ -733,12 +741,7 @@ impl load::Sink for Recording<'_> {
                 self.keep_event(at, "the broker unblocked a connection".to_owned());
             }
             load::RunEvent::Unblocked { .. } => {}
-            load::RunEvent::Lost { at, detail } => {
-                if self.lost_at.len() < MOST_EVENTS {
-                    self.lost_at.push(at);
-                }
-                self.keep_event(at, format!("connections reconnect: {detail}"));
-            }
+            load::RunEvent::Lost { at, detail } => self.keep_loss(at, &detail),
             load::RunEvent::Recovered { at } => {
                 self.keep_event(at, "all connections are back".to_owned());
             }

@@ -74,7 +74,7 @@ impl Returned {
     }
 }
 
-/// Until when a profile was taken of somebody who was killed, and from when on again, in seconds of the run.
+/// The gap of a profile, from a kill until the restarted process is sampled, in seconds of the run.
 fn lacking(whom: &str, gone: f64, again: Option<f64>) -> String {
     let restarted = again.map_or_else(
         || "are not in it".to_owned(),
