@@ -125,7 +125,7 @@ pub(crate) struct Recording<'a> {
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
     /// What the broker had used when it was last there: it stays used.
-    broker_used: Option<ProcessUse>,
+    pub(super) broker_used: Option<ProcessUse>,
     /// A reading from which on cores can be told: one before the last where that is only just past.
     usage_from: Reading,
     /// When the load began.
@@ -323,7 +323,10 @@ impl<'a> Recording<'a> {
             if let Some(writer) = &mut self.writer {
                 writer.append_values(t, 1.0, levels);
             }
-            node.go_on(&mut self.profiling, self.context.origin);
+            let phases = &self.context.phases;
+            let begin = self.context.origin + phases.warmup;
+            let end = phases.measure.map(|length| begin + length);
+            node.go_on(&mut self.profiling, self.context.origin, end);
         }
         for page in &collected.failed {
             self.observer.page_failed(page);

@@ -63,12 +63,14 @@ impl Reattach {
 
 impl Returned {
     /// Continues the previous profile, and reports its gap in seconds since the run's origin.
-    pub(super) fn go_on(self, before: &mut Profiling, origin: Time) {
+    /// Samples from `end` on, where that is planned, are in no profile.
+    pub(super) fn go_on(self, before: &mut Profiling, origin: Time, end: Option<Time>) {
         let (gone, pid) = (self.gone, Some(self.pid));
         let new = (self.profile).filter(|_| !before.is_of(self.node, pid));
         let Some((node, profiling)) = new else { return };
         let whom = node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
-        let again = profiling.started().filter(|_| profiling.is_on());
+        let started = profiling.started().filter(|_| profiling.is_on());
+        let again = started.filter(|at| end.is_none_or(|end| *at < end));
         let lacks = lacking(&whom, gone, again.map(|at| at.since(origin).as_secs_f64()));
         before.go_on(profiling, profile_incomplete(&lacks));
     }

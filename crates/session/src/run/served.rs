@@ -35,7 +35,7 @@ impl Recording<'_> {
         }
         self.context.listener.found = served;
         if self.context.listener.given.is_none() {
-            self.usage.leave();
+            self.leave_broker();
             self.context.broker.pid = served;
             match served {
                 Some(pid) => self.watch(pid),
@@ -67,13 +67,19 @@ impl Recording<'_> {
         let mut text = format!("{proxy} passes connections on to {product}");
         if self.context.listener.given.is_none() {
             text += "; name the broker's own process (--pid, broker.pid) if it runs here";
-            self.usage.leave();
+            self.leave_broker();
             self.give_up_profile();
             self.context.broker.pid = None;
             self.context.shared_machine = false;
         }
         self.note(&text);
         self.proxy = Some((pid, proxy));
+    }
+
+    /// The process that was taken for the broker is not it, nor is its CPU time the broker's.
+    fn leave_broker(&mut self) {
+        self.usage.leave();
+        self.broker_used = None;
     }
 
     fn watch(&mut self, pid: u32) {
