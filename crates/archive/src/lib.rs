@@ -39,7 +39,6 @@ mod series;
 mod slice;
 mod stall;
 mod summary;
-mod summary_object;
 #[cfg(test)]
 mod tests;
 mod traces;
@@ -91,14 +90,15 @@ pub use remove::Removable;
 pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};
 pub use requirement::{QuantityUnit, RequirementOutcome};
 pub use scale::{ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
-pub use scenario::{FailureCount, ScenarioPoint};
+pub use scenario::{FailureCount, MESSAGES, ScenarioPoint};
 pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};
 pub use series::{ProcessUsage, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
-    BrokerSummary, FaultOutcome, Lasted, NodeSummary, PageCpu, PerMessage, ProgramSummary,
-    RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
+    BrokerSummary, FaultOutcome, Lasted, MessageFlow, NodeSummary, PageCpu, PerMessage,
+    ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary,
+    ScrapedPage, Throughput,
 };
 pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};

@@ -97,11 +97,11 @@ impl RunEntry {
     pub fn rate(&self) -> Option<(f64, Option<&str>)> {
         let record = self.record.as_ref().ok()?;
         let summary = record.summary.as_ref()?;
-        match summary.scenarios().next() {
-            None if record.metrics.is_empty() && !summary.has_messages() => None,
-            Some((_, of)) if !summary.has_messages() => Some((of.rate, Some(of.unit.as_str()))),
-            _ => Some((summary.sent.rate.max(summary.received.rate), None)),
-        }
+        let (_, of) = summary.scenarios().next()?;
+        Some(match &of.flow {
+            Some(flow) => (flow.sent.rate.max(flow.received.rate), None),
+            None => (of.rate, Some(of.unit.as_str())),
+        })
     }
 
     /// The run's main latency: that of acknowledgements, else of deliveries, else of a scenario's operations.
@@ -110,10 +110,10 @@ impl RunEntry {
         let summary = self.record.as_ref().ok()?.summary.as_ref()?;
         let of_messages = [Metric::ACK_RESPONSE, Metric::END_TO_END];
         let mut of_messages = of_messages
-            .map(|it| (it, summary.latency.get(it)))
+            .map(|it| (it, summary.messages().latency.get(it)))
             .into_iter();
         let recorded = of_messages.find(|(_, latency)| latency.count > 0);
-        recorded.or_else(|| summary.scenarios().next()?.1.headline())
+        recorded.or_else(|| summary.others().next()?.1.headline())
     }
 }
 

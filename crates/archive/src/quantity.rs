@@ -3,10 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use measure::{LatencySummary, Recorder, Refused, Summaries};
+use measure::{LatencySummary, Recorder, Refused, Role, Summaries};
 
 use crate::requests::{Requested, requested};
-use crate::scenario::REQUESTS;
 use crate::{
     Cause, Finding, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary, ScenarioSummary,
     SeriesPoint, Warning, WarningCode,
@@ -140,7 +139,7 @@ fn is_rate_missed(summary: &RunSummary) -> bool {
 
 /// A count of the ledger.
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
-    match &summary.ledger {
+    match &summary.flow().ledger {
         None => Err(NO_LEDGER),
         Some(ledger) if !ledger.exact => Err(NOT_EXACT),
         Some(ledger) if ledger.sent == 0 => Err(NO_MESSAGE),
@@ -154,7 +153,7 @@ fn operations(
     of: fn(&ScenarioSummary) -> Option<f64>,
     missing: &'static str,
 ) -> Observed {
-    let (_, scenario) = summary.scenarios().next().ok_or(NO_OPERATIONS)?;
+    let (_, scenario) = summary.others().next().ok_or(NO_OPERATIONS)?;
     of(scenario).ok_or(missing)
 }
 
@@ -165,7 +164,7 @@ fn requests(
     missing: &'static str,
 ) -> Observed {
     let mut all = summary.scenarios();
-    let found = all.find(|(_, scenario)| scenario.unit == REQUESTS);
+    let found = all.find(|(_, scenario)| scenario.role == Role::Server);
     let (_, scenario) = found.ok_or(NO_REQUESTS)?;
     of(scenario).ok_or(missing)
 }
@@ -186,23 +185,25 @@ fn memory(used: Option<ProcessUsage>) -> Observed {
 
 /// Everything but latencies that can be required.
 static FIGURES: [Figure; 23] = [
-    figure("sent rate", QuantityUnit::PerSecond, |s| Ok(s.sent.rate))
-        .in_second(|p| rate(p, p.counters.sent)),
+    figure("sent rate", QuantityUnit::PerSecond, |s| {
+        Ok(s.flow().sent.rate)
+    })
+    .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| {
-        Ok(s.completed.rate)
+        Ok(s.flow().completed.rate)
     })
     .in_second(|p| rate(p, p.counters.completed)),
     figure("received rate", QuantityUnit::PerSecond, |s| {
-        Ok(s.received.rate)
+        Ok(s.flow().received.rate)
     })
     .in_second(|p| rate(p, p.counters.received)),
     figure("achieved", QuantityUnit::Share, |s| {
-        let achieved = s.requested.as_ref().and_then(|r| r.achieved);
+        let achieved = s.requested().and_then(|r| r.achieved);
         achieved.ok_or(NOT_REQUESTED)
     }),
     figure("late share", QuantityUnit::Share, |s| {
-        // Messages requested and not sent are later than any.
-        let requested = s.requested.as_ref().ok_or(NOT_REQUESTED)?;
+        // What was requested and not sent is later than any.
+        let requested = s.requested().ok_or(NOT_REQUESTED)?;
         let sent = requested.achieved.ok_or(NOT_REQUESTED)?.min(1.0);
         Ok(1.0 - sent * (1.0 - requested.late_share))
     }),
@@ -226,12 +227,13 @@ static FIGURES: [Figure; 23] = [
             Finding::MessagesNotAccepted { nacked, .. } => Some(nacked),
             _ => None,
         });
-        let is_sent = s.sent.total > 0;
+        let is_sent = s.flow().sent.total > 0;
         let refused = nacked.unwrap_or(0);
         is_sent.then_some(refused as f64).ok_or(NOT_SENT)
     }),
     figure("broker cpu", QuantityUnit::Ns, |s| {
-        s.cpu_us_per_message.broker.map(|us| us * 1e3).ok_or(NO_CPU)
+        let each = s.messages().cpu_us_each.broker;
+        each.map(|us| us * 1e3).ok_or(NO_CPU)
     })
     .in_second(|p| {
         let messages = p.counters.sent.max(p.counters.received);
@@ -244,7 +246,8 @@ static FIGURES: [Figure; 23] = [
     })
     .in_second(|p| p.broker.map(|it| it.cpu_cores).ok_or(NO_CORES)),
     figure("bellows cpu", QuantityUnit::Ns, |s| {
-        s.cpu_us_per_message.client.map(|us| us * 1e3).ok_or(NO_CPU)
+        let each = s.messages().cpu_us_each.client;
+        each.map(|us| us * 1e3).ok_or(NO_CPU)
     }),
     figure("broker memory", QuantityUnit::Bytes, |s| {
         s.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
@@ -295,20 +298,16 @@ impl Quantity {
         let with_messages = summary.has_messages();
         let rates = ["sent rate", "completed rate", "received rate"];
         let rates = rates.into_iter().filter(|_| with_messages);
-        let rate_of = |of: &ScenarioSummary| match of.unit.as_str() {
-            REQUESTS => "requests rate",
-            _ => "cycles rate",
+        let rate_of = |of: &ScenarioSummary| match of.role {
+            Role::Server => "requests rate",
+            Role::Broker | Role::Watcher => "cycles rate",
         };
-        let operations = summary.scenarios().next().map(|(_, of)| rate_of(of));
-        let scenarios = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
-        let latencies = summary
-            .latency
-            .filled()
-            .chain(scenarios)
-            .flat_map(|(of, _)| {
-                let statistic = |wanted| Self(Which::Latency(of.name().to_owned(), wanted));
-                [50.0, 99.0].map(|percentile| statistic(Statistic::Percentile(percentile)))
-            });
+        let operations = summary.others().next().map(|(_, of)| rate_of(of));
+        let latencies = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
+        let latencies = latencies.flat_map(|(of, _)| {
+            let statistic = |wanted| Self(Which::Latency(of.name().to_owned(), wanted));
+            [50.0, 99.0].map(|percentile| statistic(Statistic::Percentile(percentile)))
+        });
         let pages = requested(summary).into_iter().filter(|it| it.is_page);
         let pages = pages.flat_map(|page| {
             [50.0, 99.0].map(|percentile| {
@@ -317,7 +316,7 @@ impl Quantity {
             })
         });
         // Of what was not done message by message, or not only so, the time is all that CPU can be told of.
-        let broker = match summary.cpu_us_per_message.broker {
+        let broker = match summary.messages().cpu_us_each.broker {
             Some(_) => "broker cpu",
             None => Self::CORES,
         };
@@ -356,9 +355,8 @@ impl Quantity {
         let rates = ["received rate", "completed rate", "sent rate"];
         let messages = rates.into_iter().find(|name| has(name));
         let is_missed = is_rate_missed(summary);
-        let rate = messages.filter(|_| summary.requested.is_none() || is_missed);
-        let mut scenarios = summary.scenarios();
-        let are_paced = scenarios.any(|(_, of)| of.requested.is_some());
+        let rate = messages.filter(|_| summary.requested().is_none() || is_missed);
+        let are_paced = summary.others().any(|(_, of)| of.requested.is_some());
         all.retain(|it| match (it.latency(), it.name().as_str()) {
             (Some(of), _) => {
                 let is_part = PARTS.iter().any(|it| of.ends_with(it));
@@ -366,7 +364,7 @@ impl Quantity {
             }
             (None, "broker cpu" | "broker memory") => true,
             // With operations that nobody paced it says how many there were, which is a figure of its own.
-            (None, Self::CORES) => summary.scenarios().next().is_none() || are_paced,
+            (None, Self::CORES) => summary.others().next().is_none() || are_paced,
             (None, "cycles rate") => !are_paced || is_missed,
             (None, name) => Some(name) == rate,
         });
@@ -480,8 +478,7 @@ impl Quantity {
                 if let Some(response) = page.and_then(|it| it.response) {
                     return of_page(response, *statistic);
                 }
-                let scenarios = summary.scenarios().map(|(_, of)| &of.latency);
-                let all = std::iter::once(&summary.latency).chain(scenarios);
+                let all = summary.scenarios().map(|(_, of)| &of.latency);
                 latency(all, recorded, &wanted, *statistic)
             }
             Which::Failed(of) => {

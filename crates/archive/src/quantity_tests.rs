@@ -4,10 +4,10 @@ use measure::Metric;
 use measure::ledger::LedgerSummary;
 
 use super::*;
-use crate::{PerMessage, Rss, Stall, Throughput, Tier};
+use crate::{MessageFlow, PerMessage, Rss, Stall, Throughput, Tier};
 
-/// A run with every figure: messages, harm to them, and a scenario of this unit.
-fn whole(unit: &str) -> RunSummary {
+/// A run that has everything: messages, what should not become of them, and a scenario of this role.
+fn whole(role: Role) -> RunSummary {
     let rate = |rate| Throughput { total: 9, rate };
     let latency = LatencySummary {
         count: 1_000_000,
@@ -23,25 +23,6 @@ fn whole(unit: &str) -> RunSummary {
         fault: None,
     };
     let mut summary = RunSummary {
-        sent: rate(3.0),
-        completed: rate(2.0),
-        received: rate(1.0),
-        ledger: Some(LedgerSummary {
-            sent: 9,
-            lost: 1,
-            outstanding: 1,
-            duplicated: 1,
-            reordered: 1,
-            corrupt: 1,
-            returned: 1,
-            exact: true,
-            ..LedgerSummary::default()
-        }),
-        latency: [(Metric::END_TO_END, latency)].into_iter().collect(),
-        cpu_us_per_message: PerMessage {
-            broker: Some(1.0),
-            client: Some(1.0),
-        },
         rss_mb: Rss {
             broker: Some(1.0),
             client: Some(1.0),
@@ -53,8 +34,33 @@ fn whole(unit: &str) -> RunSummary {
         warnings: vec![Warning::new(Tier::Caution, refused)],
         ..RunSummary::default()
     };
+    *summary.messages_mut() = ScenarioSummary {
+        flow: Some(MessageFlow {
+            sent: rate(3.0),
+            completed: rate(2.0),
+            received: rate(1.0),
+            ledger: Some(LedgerSummary {
+                sent: 9,
+                lost: 1,
+                outstanding: 1,
+                duplicated: 1,
+                reordered: 1,
+                corrupt: 1,
+                returned: 1,
+                exact: true,
+                ..LedgerSummary::default()
+            }),
+            ..MessageFlow::default()
+        }),
+        latency: [(Metric::END_TO_END, latency)].into_iter().collect(),
+        cpu_us_each: PerMessage {
+            broker: Some(1.0),
+            client: Some(1.0),
+        },
+        ..ScenarioSummary::default()
+    };
     let scenario = ScenarioSummary {
-        unit: unit.to_owned(),
+        role,
         rate: 1.0,
         ..ScenarioSummary::default()
     };
@@ -69,13 +75,16 @@ fn names(of: Vec<Quantity>) -> String {
 
 #[test]
 fn headline_figures_come_in_the_order_in_which_they_are_read() {
-    for (unit, operations) in [("cycles", "cycles rate"), (REQUESTS, "requests rate")] {
+    for (role, operations) in [
+        (Role::Broker, "cycles rate"),
+        (Role::Server, "requests rate"),
+    ] {
         let told = format!(
             "sent rate, completed rate, received rate, {operations}, end-to-end p50, end-to-end p99, \
              broker cpu, bellows cpu, broker memory, bellows memory, \
              lost, outstanding, duplicated, reordered, stalls"
         );
-        assert_eq!(names(Quantity::headline(&whole(unit))), told);
+        assert_eq!(names(Quantity::headline(&whole(role))), told);
     }
 }
 
@@ -83,9 +92,9 @@ fn headline_figures_come_in_the_order_in_which_they_are_read() {
 fn few_figures_are_decided_and_what_came_to_harm_is_among_them() {
     let rest = "end-to-end p50, end-to-end p99, broker cpu, broker memory, \
                 lost, duplicated, reordered, corrupt, returned, refused";
-    let cycles = Quantity::decided(&whole("cycles"));
+    let cycles = Quantity::decided(&whole(Role::Broker));
     assert_eq!(names(cycles), format!("received rate, cycles rate, {rest}"));
-    let requests = Quantity::decided(&whole(REQUESTS));
+    let requests = Quantity::decided(&whole(Role::Server));
     assert_eq!(names(requests), format!("received rate, {rest}"));
 }
 

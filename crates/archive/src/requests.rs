@@ -1,9 +1,8 @@
 //! Requests beside a run's messages, by name: those of probes, and for pages of metrics.
 
-use measure::LatencySummary;
+use measure::{LatencySummary, Role};
 
 use crate::RunSummary;
-use crate::scenario::REQUESTS;
 
 /// Scenario prefix of named probes.
 const PROBE: &str = "probe_";
@@ -26,7 +25,9 @@ pub(crate) struct Requested<'a> {
 
 /// All requests of a run: first probes, then pages.
 pub(crate) fn requested(summary: &RunSummary) -> Vec<Requested<'_>> {
-    let probes = summary.scenarios().filter(|(_, of)| of.unit == REQUESTS);
+    let probes = summary
+        .scenarios()
+        .filter(|(_, of)| of.role == Role::Server);
     let probes = probes.map(|(scenario, of)| {
         let found = of.latency.filled().find(|(metric, _)| {
             let name = metric.name();

@@ -5,14 +5,8 @@ use std::collections::BTreeMap;
 use measure::{Interval, Metric, MetricKind, Summaries};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The scenario whose latencies and counts have keys of their own.
-const MESSAGES: &str = "messages";
-/// The scenario that has a key of its own beside [`crate::SeriesPoint::scenarios`].
-pub(crate) const CHURN: &str = "churn";
-/// Operations of a probe.
-pub(crate) const REQUESTS: &str = "requests";
-/// Operations of a trace; other programs make them.
-pub(crate) const CALLS: &str = "calls";
+/// The scenario of messages.
+pub const MESSAGES: &str = "messages";
 
 /// A scenario's counts and latencies in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,7 +15,6 @@ pub struct ScenarioPoint {
     #[serde(flatten, deserialize_with = "counts")]
     pub counts: BTreeMap<Metric, u64>,
     /// Latencies that were recorded; whole histograms are in `latency.hlog`.
-    #[serde(rename = "steps")]
     pub latency: Summaries,
 }
 
@@ -62,7 +55,8 @@ pub(crate) fn counts<'de, D: Deserializer<'de>>(
 ) -> Result<BTreeMap<Metric, u64>, D::Error> {
     let all = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
     let count = |(key, value): (&String, &serde_json::Value)| {
-        Some((Metric::named(key, MetricKind::Counter)?, value.as_u64()?))
+        let count = value.as_u64()?;
+        Some((Metric::named(key, MetricKind::Counter)?, count))
     };
     Ok(all.iter().filter_map(count).collect())
 }

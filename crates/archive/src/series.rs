@@ -6,7 +6,6 @@ use measure::{Counters, Phase, Summaries, Waits};
 use serde::{Deserialize, Serialize};
 
 use crate::ScenarioPoint;
-use crate::scenario::CHURN;
 
 /// One line of `series.jsonl`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,7 +16,8 @@ pub struct SeriesPoint {
     pub dt: f64,
     /// The phase that all of it belongs to.
     pub phase: Phase,
-    /// Messages (cycles, in a run of churn) per second that the schedule requested; absent when all-out.
+    /// Messages, or operations of the first scenario, per second that the schedule requested; absent when
+    /// all-out.
     pub requested_rate: Option<f64>,
     /// Counts inside the interval.
     pub counters: Counters,
@@ -36,10 +36,7 @@ pub struct SeriesPoint {
     pub idle: Option<f64>,
     /// Times that producers and event loops waited, nanoseconds, added up over all of them.
     pub waits: Waits,
-    /// Churn; absent where there is none.
-    #[serde(default, rename = "cycles", skip_serializing_if = "Option::is_none")]
-    pub churn: Option<ScenarioPoint>,
-    /// Further scenarios by their names.
+    /// Scenarios other than messages by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scenarios: BTreeMap<String, ScenarioPoint>,
 }
@@ -47,28 +44,19 @@ pub struct SeriesPoint {
 impl SeriesPoint {
     /// Adds a scenario's figures.
     pub fn insert(&mut self, name: &str, point: ScenarioPoint) {
-        match name {
-            CHURN => self.churn = Some(point),
-            _ => {
-                self.scenarios.insert(name.to_owned(), point);
-            }
-        }
+        self.scenarios.insert(name.to_owned(), point);
     }
 
     /// All scenarios other than messages.
     pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioPoint)> {
-        let further = self.scenarios.iter();
-        let churn = self.churn.as_ref().map(|point| (CHURN, point));
-        churn
-            .into_iter()
-            .chain(further.map(|(name, it)| (name.as_str(), it)))
+        let all = self.scenarios.iter();
+        all.map(|(name, point)| (name.as_str(), point))
     }
 
     /// One of them.
     #[must_use]
     pub fn scenario(&self, name: &str) -> Option<&ScenarioPoint> {
-        let found = self.scenarios().find(|(found, _)| *found == name);
-        found.map(|(_, point)| point)
+        self.scenarios.get(name)
     }
 }
 

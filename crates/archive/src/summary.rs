@@ -2,61 +2,33 @@
 //! `docs/run.schema.json`; a test holds the two together.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use measure::ledger::LedgerSummary;
-use measure::{LatencySummary, Metric, Problem, Summaries};
+use measure::{LatencySummary, Metric, Problem, Role, Summaries};
 use serde::{Deserialize, Serialize};
 use stacks::ProfileSummary;
 
-use crate::scenario::{CALLS, CHURN, FailureCount, REQUESTS, counts};
+use crate::scenario::{FailureCount, MESSAGES, counts};
 use crate::{ObserverEffect, RequirementOutcome, Stall, TraceSummary, Verdict, Warning};
 
 /// The whole object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self")]
 pub struct RunSummary {
     /// Always [`RunSummary::SCHEMA`].
     pub schema: String,
     /// The run folder; empty where none was kept.
     pub run_dir: String,
-    /// Broker under load.
-    #[serde(default)]
+    /// What was under load; absent where nothing is known of it.
+    #[serde(default, skip_serializing_if = "BrokerSummary::is_unknown")]
     pub broker: BrokerSummary,
-    /// Messages sent.
-    #[serde(default)]
-    pub sent: Throughput,
-    /// Messages acknowledged.
-    #[serde(default)]
-    pub completed: Throughput,
-    /// Messages delivered.
-    #[serde(default)]
-    pub received: Throughput,
-    /// Messages that found the in-flight budget used up.
-    #[serde(default)]
-    pub blocked: Throughput,
-    /// Times that these rates are over, if the load ended by itself; absent where they are over the measured phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lasted: Option<Lasted>,
-    /// Messages that schedules requested; `None` where a producer is unthrottled or waits for answers.
-    pub requested: Option<RequestedSummary>,
-    /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
-    /// latencies have coordinated omission by construction.
-    pub closed_loop: bool,
-    /// Outcome of every message, warm-up and drain included; `None` where no ledger was kept.
-    pub ledger: Option<LedgerSummary>,
-    /// Faults of the broker, and how long it took to come back.
+    /// What was done to the broker, and how long it took to come back.
     pub faults: Vec<FaultOutcome>,
     /// Times in which the broker, the generator or the machine stood still, in the order of time.
     pub stalls: Vec<Stall>,
     /// Requirements with their outcomes; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<RequirementOutcome>,
-    /// Latencies of messages in the measured phase; of a run without a load of messages there is no entry.
-    #[serde(default)]
-    pub latency: Summaries,
-    /// CPU time of the measured phase per message.
-    #[serde(default)]
-    pub cpu_us_per_message: PerMessage,
     /// CPU time of the measured phase per second of it, in cores; the profiler's own included.
     pub cpu_cores: PerMessage,
     /// Peak resident memory of the measured phase.
@@ -69,10 +41,7 @@ pub struct RunSummary {
     /// Overhead of profiling; absent where it was not switched on and off in blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observer_effect: Option<ObserverEffect>,
-    /// Outcome of churn; absent without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub churn: Option<ScenarioSummary>,
-    /// Outcomes of further scenarios, by name.
+    /// What became of the operations of each scenario, by its name; messages are one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scenarios: BTreeMap<String, ScenarioSummary>,
     /// Programs that loaded the broker; absent where there were none.
@@ -95,14 +64,14 @@ pub struct RunSummary {
 
 impl RunSummary {
     /// Name and version of the format.
-    pub const SCHEMA: &'static str = "bellows.run/1";
+    pub const SCHEMA: &'static str = "bellows.run/2";
 
     /// Kind of the loaded system: `server` for probes alone, else `broker`.
     #[must_use]
     pub fn loaded(&self) -> &'static str {
-        let has_other = self.has_messages() || !self.programs.is_empty();
-        let mut units = self.loads().map(|(_, of)| of.unit.as_str()).peekable();
-        match !has_other && units.peek().is_some() && units.all(|unit| unit == REQUESTS) {
+        let mut loads = self.loads().peekable();
+        let is_any = loads.peek().is_some() && self.programs.is_empty();
+        match is_any && loads.all(|(_, of)| of.role == Role::Server) {
             true => "server",
             false => "broker",
         }
@@ -111,44 +80,76 @@ impl RunSummary {
     /// Items that stalls delay: messages, or the operations of a run without them.
     #[must_use]
     pub fn items(&self) -> &str {
-        let first = self.loads().next().filter(|_| !self.has_messages());
-        first.map_or("messages", |(_, of)| of.unit.as_str())
+        self.loads()
+            .next()
+            .map_or(MESSAGES, |(_, of)| of.unit.as_str())
     }
 
     /// Adds a scenario's outcome.
     pub fn insert(&mut self, name: &str, summary: ScenarioSummary) {
-        match name {
-            CHURN => self.churn = Some(summary),
-            _ => {
-                self.scenarios.insert(name.to_owned(), summary);
-            }
-        }
+        self.scenarios.insert(name.to_owned(), summary);
+    }
+
+    /// All scenarios: messages first, the others by their names.
+    pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
+        let messages = self.scenarios.get_key_value(MESSAGES);
+        let messages = messages.map(|(name, of)| (name.as_str(), of));
+        messages.into_iter().chain(self.others())
     }
 
     /// All scenarios other than messages.
-    pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        let further = self.scenarios.iter();
-        let churn = self.churn.as_ref().map(|summary| (CHURN, summary));
-        churn
-            .into_iter()
-            .chain(further.map(|(name, it)| (name.as_str(), it)))
+    pub fn others(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
+        let all = self.scenarios.iter().map(|(name, of)| (name.as_str(), of));
+        all.filter(|(name, _)| *name != MESSAGES)
     }
 
-    /// Scenarios that load the system; a trace only watches.
+    /// Scenarios that load somebody; a trace only watches.
     pub fn loads(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        self.scenarios().filter(|(_, of)| of.unit != CALLS)
+        self.scenarios().filter(|(_, of)| of.role != Role::Watcher)
     }
 
-    /// Whether the run had a load of messages, whatever its outcome.
+    /// What became of messages; nothing where the run had no load of them.
     #[must_use]
-    pub fn has_message_load(&self) -> bool {
-        self.has_messages() || self.latency.iter().next().is_some()
+    pub fn messages(&self) -> &ScenarioSummary {
+        static NONE: LazyLock<ScenarioSummary> = LazyLock::new(ScenarioSummary::default);
+        self.scenarios.get(MESSAGES).unwrap_or(&NONE)
+    }
+
+    /// What became of messages, to be changed.
+    pub fn messages_mut(&mut self) -> &mut ScenarioSummary {
+        let messages = self.scenarios.entry(MESSAGES.to_owned());
+        messages.or_insert_with(|| ScenarioSummary {
+            kind: MESSAGES.to_owned(),
+            unit: MESSAGES.to_owned(),
+            flow: Some(MessageFlow::default()),
+            ..ScenarioSummary::default()
+        })
+    }
+
+    /// What was sent, acknowledged and received; nothing where the run had no load of messages.
+    #[must_use]
+    pub fn flow(&self) -> &MessageFlow {
+        static NONE: LazyLock<MessageFlow> = LazyLock::new(MessageFlow::default);
+        self.messages().flow.as_ref().unwrap_or(&NONE)
+    }
+
+    /// What was sent, acknowledged and received, to be changed.
+    pub fn flow_mut(&mut self) -> &mut MessageFlow {
+        self.messages_mut().flow.get_or_insert_default()
+    }
+
+    /// What the schedule of the first scenario requested; `None` where somebody of it is unthrottled or waits for
+    /// answers.
+    #[must_use]
+    pub fn requested(&self) -> Option<&RequestedSummary> {
+        self.loads().next()?.1.requested.as_ref()
     }
 
     /// Whether messages were sent or received.
     #[must_use]
-    pub const fn has_messages(&self) -> bool {
-        self.sent.total > 0 || self.received.total > 0
+    pub fn has_messages(&self) -> bool {
+        let flow = self.flow();
+        flow.sent.total > 0 || flow.received.total > 0
     }
 }
 
@@ -218,35 +219,64 @@ pub struct PageCpu {
     pub interval: (f64, f64),
 }
 
-/// Outcome of a scenario's operations. Counts are of those that were due in the measured phase.
+/// What became of the operations of a scenario. Counts are of those that were due in the measured
+/// phase; totals of messages are of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ScenarioSummary {
-    /// Loaded objects: `connections`, `channels` or `queues`.
+    /// What was loaded: `messages`, `connections`, `channels` or `queues`; the URL of a probe.
     pub kind: String,
     /// Name of its operations.
     pub unit: String,
-    /// Operations that ended in order inside the measured phase, per second of its measured length.
+    /// Whom they load.
+    pub role: Role,
+    /// Operations that ended in order inside the measured phase, per second of its measured length; of messages, the
+    /// larger rate of those that were sent and those that were received.
     pub rate: f64,
-    /// The counts.
+    /// The counts. They stand before what else is flattened, since that takes its keys away.
     #[serde(flatten, deserialize_with = "counts")]
     pub counts: BTreeMap<Metric, u64>,
-    /// Operations that its schedule requested; absent without one.
+    /// Messages that were sent, acknowledged and received; absent of other operations.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub flow: Option<MessageFlow>,
+    /// What its schedule requested, in operations; absent where somebody of it is unthrottled or waits for answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub requested: Option<RequestedSummary>,
     /// Why operations failed.
     pub failures: Vec<FailureCount>,
-    /// CPU time of the measured phase per operation that ended in it, milliseconds; absent beside other load.
-    #[serde(rename = "cpu_ms_per_cycle")]
-    pub cpu_ms_each: PerMessage,
-    /// The latency of a whole operation among `steps`.
+    /// CPU time of the measured phase per operation that ended in it, in microseconds; absent where
+    /// other load ran beside it.
+    pub cpu_us_each: PerMessage,
+    /// The latency of a whole operation among `latency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub headline: Option<Metric>,
     /// How long operations took, and each step of them.
-    #[serde(rename = "steps")]
     pub latency: Summaries,
+}
+
+/// How many messages passed, and what is told of messages alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MessageFlow {
+    /// Messages sent.
+    pub sent: Throughput,
+    /// Messages acknowledged.
+    pub completed: Throughput,
+    /// Messages delivered.
+    pub received: Throughput,
+    /// Messages that found the in-flight budget used up.
+    pub blocked: Throughput,
+    /// Over which times the rates of these are, where the load ended by itself and not by time; absent where they are
+    /// over the measured phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasted: Option<Lasted>,
+    /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
+    /// latencies have coordinated omission by construction.
+    pub closed_loop: bool,
+    /// What became of every message, warm-up and drain included; `None` where no ledger was kept.
+    pub ledger: Option<LedgerSummary>,
 }
 
 impl ScenarioSummary {
@@ -312,13 +342,23 @@ pub struct FaultOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct BrokerSummary {
-    /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case.
-    #[serde(default)]
+    /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case; absent of a server that is no broker.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Its version, if it gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub version: Option<String>,
     /// Its process, where it runs on this machine and could be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub pid: Option<u32>,
+}
+
+impl BrokerSummary {
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A total that includes warm-up and drain, and a rate over the measured phase alone.
@@ -343,7 +383,8 @@ pub struct Lasted {
     pub received_s: f64,
 }
 
-/// Requested and sent messages. In a run of churn its messages are cycles, and they are sent when they begin.
+/// What was requested, and what was sent. Of other scenarios its messages are their operations, which are
+/// sent when they begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct RequestedSummary {
@@ -373,8 +414,8 @@ pub struct RequestedWindow {
     pub sent: f64,
 }
 
-/// CPU-microseconds per message: CPU time of the measured phase divided by the messages that the
-/// process handled in it (the larger of sent and received). Absent where it could not be read.
+/// CPU of the two sides: in microseconds per operation (of messages, the larger number of those sent and those
+/// received), or in cores. Absent where it could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PerMessage {

@@ -6,3 +6,4 @@ mod java;
 mod java_logs;
 mod latency_log;
 mod run_folder;
+mod summary;

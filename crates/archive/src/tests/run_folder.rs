@@ -162,8 +162,8 @@ fn other_versions_are_refused_by_name() {
     let dir = written(runs.path(), RunState::Complete).dir().to_path_buf();
     let path = dir.join(file::RECORD);
     let json = fs::read_to_string(&path).unwrap();
-    for known in ["bellows.run-record/2", "bellows.run/1"] {
-        let unknown = known.replace(['1', '2'], "9");
+    for known in ["bellows.run-record/2", "bellows.run/2"] {
+        let unknown = known.replace('2', "9");
         fs::write(&path, json.replace(known, &unknown)).unwrap();
         let Err(e @ Error::UnknownSchema { .. }) = RunReader::open(&dir) else {
             panic!("{unknown} was accepted")

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    BrokerSummary, Event, Hardware, PerMessage, ProcessUsage, Rss, RunRecord, RunState, RunSummary,
-    RunWriter, SeriesPoint, Throughput, Topology, Versions,
+    BrokerSummary, Event, Hardware, ProcessUsage, RunRecord, RunState, RunSummary, RunWriter,
+    SeriesPoint, Throughput, Topology, Versions,
 };
-use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries, Time};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
 
 /// The instant 2026-11-21T00:12:33Z.
 pub(crate) const CREATED: u64 = 1_795_219_953_000_000_000;
@@ -51,43 +51,20 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
 }
 
 fn summary(id: &str) -> RunSummary {
-    RunSummary {
-        traces: Vec::new(),
-        nodes: Vec::new(),
+    let mut summary = RunSummary {
         schema: RunSummary::SCHEMA.into(),
         run_dir: id.into(),
         broker: BrokerSummary {
             kind: "rabbitmq".into(),
             ..BrokerSummary::default()
         },
-        sent: Throughput {
-            total: 10,
-            rate: 5.0,
-        },
-        completed: Throughput::default(),
-        received: Throughput::default(),
-        lasted: None,
-        blocked: Throughput::default(),
-        verdict: None,
-        error: None,
-        faults: Vec::new(),
-        stalls: Vec::new(),
-        requested: None,
-        closed_loop: false,
-        churn: None,
-        scenarios: BTreeMap::new(),
-        programs: Vec::new(),
-        scrapes: Vec::new(),
-        ledger: None,
-        observer_effect: None,
-        requirements: Vec::new(),
-        latency: Summaries::default(),
-        cpu_us_per_message: PerMessage::default(),
-        cpu_cores: PerMessage::default(),
-        rss_mb: Rss::default(),
-        profiles: Vec::new(),
-        warnings: Vec::new(),
-    }
+        ..RunSummary::default()
+    };
+    summary.flow_mut().sent = Throughput {
+        total: 10,
+        rate: 5.0,
+    };
+    summary
 }
 
 /// The second that begins `second` seconds after the origin; its latencies are `1, 2, … 1000 us` times `second + 1`.
@@ -128,7 +105,6 @@ pub(crate) fn point(interval: &Interval) -> SeriesPoint {
         steal: Some(0.0),
         idle: None,
         waits: measure::Waits::default(),
-        churn: None,
         scenarios: BTreeMap::new(),
     }
 }
