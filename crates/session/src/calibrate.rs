@@ -188,7 +188,7 @@ fn lateness(
         ..LoadSpec::default()
     };
     let summary = run(load, 1, false, options, control)?;
-    let delay: &LatencySummary = summary.latency.get(measure::Metric::SEND_DELAY);
+    let delay: &LatencySummary = summary.messages().latency.get(measure::Metric::SEND_DELAY);
     let late = Lateness {
         rate,
         p50_ns: delay.p50_ns,
@@ -233,6 +233,7 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
     let summary = run(load, threads, tls, options, control)?;
     let ns = |us: Option<f64>| us.unwrap_or(0.0) * 1e3;
     let others_cores = others_cores(&summary);
+    let (flow, cpu_us) = (*summary.flow(), summary.messages().cpu_us_each);
     let verdict = summary.verdict.unwrap_or_default();
     Ok(Point {
         workload,
@@ -240,13 +241,13 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
         connections,
         threads,
         tls,
-        rate: summary.sent.rate.min(if in_out {
-            summary.received.rate
+        rate: flow.sent.rate.min(if in_out {
+            flow.received.rate
         } else {
             f64::INFINITY
         }),
-        client_ns: ns(summary.cpu_us_per_message.client),
-        broker_ns: ns(summary.cpu_us_per_message.broker),
+        client_ns: ns(cpu_us.client),
+        broker_ns: ns(cpu_us.broker),
         loop_lag_max_ns: verdict.facts.loop_lag_max_ns,
         others_cores,
         at_least: others_cores >= BUSY || verdict.limited_by != archive::LimitedBy::Generator,

@@ -9,7 +9,7 @@ pub mod probe;
 
 use std::fmt;
 
-use measure::Metric;
+use measure::{Metric, Role};
 
 use crate::{Control, Error, Outcome, Phases, Plan, Requested, SliceSink, Together};
 
@@ -98,6 +98,8 @@ pub struct Operations {
     pub one: &'static str,
     /// The word for several: `cycles`.
     pub many: &'static str,
+    /// Whom they load.
+    pub role: Role,
     /// Operations that began.
     pub begun: Metric,
     /// Operations that ended in order.

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use archive::{
-    FailedBy, FailureCount, Finding, PerMessage, PhaseSpan, ProgramSummary, RequirementOutcome,
-    Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint,
-    Throughput, Tier, Topology, Warning,
+    FailedBy, FailureCount, Finding, MESSAGES, MessageFlow, PerMessage, PhaseSpan, ProgramSummary,
+    RequirementOutcome, Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary,
+    SlicePoint, Throughput, Tier, Topology, Warning,
 };
 use load::OperationTally;
-use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
+use load::scenario::Operations;
+use measure::{Counters, Nanos, Phase, Problem, Time};
 use stacks::ErlangProcess;
 
 use super::lasting::{ended_by_itself, per_second};
@@ -36,8 +37,6 @@ pub(crate) struct Ending {
 const TOP_FUNCTIONS: usize = 20;
 /// A program that ends so shortly before the load does ends with it.
 const TOGETHER: Nanos = Nanos::from_millis(500);
-/// The scenario of messages.
-const MESSAGES: &str = "messages";
 
 impl Recording<'_> {
     /// Keeps the results of a program that loaded the broker.
@@ -237,23 +236,14 @@ impl Recording<'_> {
     }
 
     fn summary(&self, outcome: &load::Outcome, usage: &Usage, profiled: &Profiled) -> RunSummary {
-        let throughput = |count: fn(&Counters) -> u64| Throughput {
-            total: count(&outcome.totals),
-            rate: per_second(count(&self.measured.counters), self.measured_length),
-        };
-        let counters = &self.measured.counters;
-        let messages = counters.sent.max(counters.received);
-        let alone = self.context.scenarios.len() == 1;
-        let us_each = |cores: f64| {
-            (messages > 0 && alone)
-                .then(|| cores * self.measured_length.as_secs_f64() * 1e6 / messages as f64)
-        };
         let mb = |bytes: u64| (bytes > 0).then(|| bytes as f64 / 1e6);
-        let requested = self.first().and_then(|first| {
-            let (begun, late) = first.begun_of_due(outcome, &self.measured);
-            let requested = first.requested.as_ref();
-            requested.map(|_| first.achieved.summary(begun, late))
-        });
+        // The profiler is no part of what an operation costs.
+        let own = |used: f64| (used - profiled.own_cores).max(0.0);
+        let broker = usage.broker.filter(|_| self.context.sees_all_brokers);
+        let cpu_cores = PerMessage {
+            broker: broker.map(|used| used.cpu_cores),
+            client: usage.client.map(|used| own(used.cpu_cores)),
+        };
         let mut summary = RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
             run_dir: self
@@ -261,37 +251,8 @@ impl Recording<'_> {
                 .as_ref()
                 .map_or_else(String::new, |w| shown(w.dir())),
             broker: self.context.broker.clone(),
-            sent: throughput(|counters| counters.sent),
-            completed: throughput(|counters| counters.completed),
-            received: throughput(|counters| counters.received),
-            blocked: throughput(|counters| counters.blocked),
-            requested,
-            closed_loop: self.context.planned.closed_loop,
             programs: self.programs.values().cloned().collect(),
-            ledger: outcome.ledger,
-            latency: match self.context.scenarios.iter().any(|it| it.name == MESSAGES) {
-                true => self.measured.latencies.messages(),
-                false => Summaries::default(),
-            },
-            cpu_us_per_message: PerMessage {
-                broker: usage
-                    .broker
-                    .filter(|_| self.context.sees_all_brokers)
-                    .and_then(|used| us_each(used.cpu_cores)),
-                // The profiler is no part of what sending a message costs.
-                client: usage
-                    .client
-                    .and_then(|used| us_each((used.cpu_cores - profiled.own_cores).max(0.0))),
-            },
-            cpu_cores: PerMessage {
-                broker: usage
-                    .broker
-                    .filter(|_| self.context.sees_all_brokers)
-                    .map(|used| used.cpu_cores),
-                client: usage
-                    .client
-                    .map(|used| (used.cpu_cores - profiled.own_cores).max(0.0)),
-            },
+            cpu_cores,
             rss_mb: Rss {
                 broker: mb(self.peak_rss.0),
                 client: mb(self.peak_rss.1),
@@ -301,66 +262,106 @@ impl Recording<'_> {
                 .collect(),
             ..self.summary.clone()
         };
-        for (name, scenario) in self.scenario_summaries(outcome, usage, profiled.own_cores) {
-            summary.insert(name, scenario);
+        for scenario in &self.context.scenarios {
+            if let Some(of) = self.scenario_summary(scenario, outcome, cpu_cores) {
+                summary.insert(scenario.name, of);
+            }
         }
         summary
     }
 
-    /// Results of the operations of each scenario that has any.
-    fn scenario_summaries(
+    /// What became of the operations of a scenario; `None` of programs, which tell it themselves.
+    fn scenario_summary(
         &self,
+        scenario: &ScenarioContext,
         outcome: &load::Outcome,
-        usage: &Usage,
-        own_cores: f64,
-    ) -> Vec<(&'static str, ScenarioSummary)> {
+        cores: PerMessage,
+    ) -> Option<ScenarioSummary> {
+        let (ended, of) = match &scenario.operations {
+            Some(operations) => self.of_operations(scenario, operations, outcome),
+            None if scenario.name == MESSAGES => self.of_messages(outcome),
+            None => return None,
+        };
+        let (begun, late) = scenario.begun_of_due(outcome, &self.measured);
+        let requested = scenario.requested.as_ref();
+        let is_known = ended > 0 && self.context.scenarios.len() == 1;
+        let us = self.measured_length.as_secs_f64() * 1e6;
+        let us_each = |cores: Option<f64>| Some(cores.filter(|_| is_known)? * us / ended as f64);
+        Some(ScenarioSummary {
+            kind: scenario.subject.clone(),
+            requested: requested.map(|_| scenario.achieved.summary(begun, late)),
+            cpu_us_each: PerMessage {
+                broker: us_each(cores.broker),
+                client: us_each(cores.client),
+            },
+            ..of
+        })
+    }
+
+    /// How many messages the measured phase had, and what is told of messages alone.
+    fn of_messages(&self, outcome: &load::Outcome) -> (u64, ScenarioSummary) {
+        let throughput = |count: fn(&Counters) -> u64| Throughput {
+            total: count(&outcome.totals),
+            rate: per_second(count(&self.measured.counters), self.measured_length),
+        };
+        let counters = &self.measured.counters;
+        let flow = MessageFlow {
+            sent: throughput(|counters| counters.sent),
+            completed: throughput(|counters| counters.completed),
+            received: throughput(|counters| counters.received),
+            blocked: throughput(|counters| counters.blocked),
+            lasted: None,
+            closed_loop: self.context.planned.closed_loop,
+            ledger: outcome.ledger,
+        };
+        let of = ScenarioSummary {
+            unit: MESSAGES.to_owned(),
+            rate: flow.sent.rate.max(flow.received.rate),
+            flow: Some(flow),
+            latency: self.measured.latencies.messages(),
+            ..ScenarioSummary::default()
+        };
+        (counters.sent.max(counters.received), of)
+    }
+
+    /// How many operations ended in the measured phase, and what became of all that were due in it.
+    fn of_operations(
+        &self,
+        scenario: &ScenarioContext,
+        operations: &Operations,
+        outcome: &load::Outcome,
+    ) -> (u64, ScenarioSummary) {
+        let none = OperationTally::default();
+        let tally = outcome.tallies.get(scenario.name).unwrap_or(&none);
+        let count = |metric| self.measured.counts.get(metric);
+        let completed = count(operations.completed);
+        // Where none came to its end in order, what was used is what it took to refuse them, or other work.
+        let ended = match completed {
+            0 => 0,
+            _ => completed + operations.failed.map_or(0, count),
+        };
+        let failures = tally.failures.iter().map(|(reason, count)| FailureCount {
+            reason: web::redact::text(reason),
+            count: *count,
+        });
+        let mut failures: Vec<FailureCount> = failures.collect();
+        failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
         let mut phases = outcome.phases.iter();
         let measured = phases.find(|it| it.phase == Phase::Measure);
-        let measured_from = measured.map(|it| it.start);
-        let of = |scenario: &ScenarioContext| {
-            let operations = scenario.operations.as_ref()?;
-            let none = OperationTally::default();
-            let tally = outcome.tallies.get(scenario.name).unwrap_or(&none);
-            let count = |metric| self.measured.counts.get(metric);
-            let seconds = self.measured_length.as_secs_f64();
-            let failed = operations.failed.map_or(0, count);
-            let ended = count(operations.completed) + failed;
-            let alone = self.context.scenarios.len() == 1;
-            // Where none came to its end in order, what was used is what it took to refuse them, or other work.
-            let is_known = count(operations.completed) > 0 && alone;
-            let ms_each = |cores: f64| is_known.then(|| cores * seconds * 1e3 / ended as f64);
-            let mut failures: Vec<FailureCount> = tally
-                .failures
-                .iter()
-                .map(|(reason, count)| FailureCount {
-                    reason: web::redact::text(reason),
-                    count: *count,
-                })
-                .collect();
-            failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
-            let (begun, late) = scenario.begun_of_due(outcome, &self.measured);
-            let requested = scenario.requested.as_ref();
-            let ended = self.trace_ended(scenario.name);
-            let counted = counted_length(self.measured_length, measured_from, ended);
-            let summary = ScenarioSummary {
-                kind: scenario.subject.clone(),
-                unit: operations.many.to_owned(),
-                rate: per_second(scenario.completed(outcome, &self.measured), counted),
-                counts: tally.counts.iter().collect(),
-                requested: requested.map(|_| scenario.achieved.summary(begun, late)),
-                failures,
-                cpu_ms_each: PerMessage {
-                    broker: usage.broker.and_then(|used| ms_each(used.cpu_cores)),
-                    client: usage
-                        .client
-                        .and_then(|used| ms_each((used.cpu_cores - own_cores).max(0.0))),
-                },
-                headline: Some(operations.latency),
-                latency: self.measured.latencies.of_scenario(scenario.name),
-            };
-            Some((scenario.name, summary))
+        let trace_ended = self.trace_ended(scenario.name);
+        let from = measured.map(|it| it.start);
+        let counted = counted_length(self.measured_length, from, trace_ended);
+        let of = ScenarioSummary {
+            unit: operations.many.to_owned(),
+            role: operations.role,
+            rate: per_second(scenario.completed(outcome, &self.measured), counted),
+            counts: tally.counts.iter().collect(),
+            failures,
+            headline: Some(operations.latency),
+            latency: self.measured.latencies.of_scenario(scenario.name),
+            ..ScenarioSummary::default()
         };
-        self.context.scenarios.iter().filter_map(of).collect()
+        (ended, of)
     }
 
     /// Adds operations without an answer, with the time they have waited.

@@ -1,7 +1,7 @@
 //! Time over which messages moved, where a load ends with a number of them: its measured phase then ends with the last
 //! one sent, and says nothing of the rate of receiving.
 
-use archive::{Facts, Lasted, PerMessage, RunSummary, Throughput};
+use archive::{Facts, Lasted, MESSAGES, PerMessage, RunSummary, Throughput};
 use load::{Outcome, PhaseTimes};
 use measure::{Nanos, Phase, Slice, Time};
 
@@ -52,6 +52,10 @@ impl Lasting {
         let Some(measured) = ended_by_itself(outcome, planned) else {
             return;
         };
+        let Some(messages) = summary.scenarios.get_mut(MESSAGES) else {
+            return;
+        };
+        let flow = messages.flow.get_or_insert_default();
         let length = measured.end.since(measured.start);
         let seconds = |moved: Moved, throughput: &mut Throughput| {
             if moved.count == 0 {
@@ -62,20 +66,21 @@ impl Lasting {
             length.as_secs_f64()
         };
         let lasted = Lasted {
-            sent_s: seconds(self.sent, &mut summary.sent),
-            completed_s: seconds(self.completed, &mut summary.completed),
-            received_s: seconds(self.received, &mut summary.received),
+            sent_s: seconds(self.sent, &mut flow.sent),
+            completed_s: seconds(self.completed, &mut flow.completed),
+            received_s: seconds(self.received, &mut flow.received),
         };
         // What was used is known of the measured phase, in which hardly anything of that happened.
         if lasted.completed_s.max(lasted.received_s) > length.as_secs_f64() * MOST {
-            summary.cpu_us_per_message = PerMessage::default();
+            messages.cpu_us_each = PerMessage::default();
             summary.cpu_cores = PerMessage::default();
         }
         (facts.ended.received_s, facts.ended.completed_s) = (lasted.received_s, lasted.completed_s);
-        summary.lasted = Some(lasted).filter(|it| *it != Lasted::default());
+        flow.lasted = Some(lasted).filter(|it| *it != Lasted::default());
         if self.received.count > 0 {
-            facts.received_rate = summary.received.rate;
+            facts.received_rate = flow.received.rate;
         }
+        messages.rate = flow.sent.rate.max(flow.received.rate);
     }
 }
 
@@ -108,11 +113,12 @@ mod tests {
             broker: Some(1.0),
             client: Some(1.0),
         };
-        RunSummary {
-            cpu_us_per_message: each,
+        let mut summary = RunSummary {
             cpu_cores: each,
             ..RunSummary::default()
-        }
+        };
+        summary.messages_mut().cpu_us_each = each;
+        summary
     }
 
     /// A load that sends 500 messages in 10 ms, and whose consumers need 2 s for them.
@@ -152,18 +158,16 @@ mod tests {
     fn the_rates_of_a_load_that_ends_by_itself_are_over_their_own_times() {
         for planned in [None, Some(Nanos::from_millis(60_000))] {
             let (summary, facts) = told(planned, false);
-            assert_eq!(
-                (summary.sent.rate, summary.received.rate),
-                (50_000.0, 250.0)
-            );
+            let flow = summary.flow();
+            assert_eq!((flow.sent.rate, flow.received.rate), (50_000.0, 250.0));
             let lasted = Lasted {
                 sent_s: 0.01,
                 completed_s: 0.0,
                 received_s: 2.0,
             };
-            assert_eq!(summary.lasted, Some(lasted));
+            assert_eq!(flow.lasted, Some(lasted));
             assert_eq!((facts.received_rate, facts.ended.received_s), (250.0, 2.0));
-            assert_eq!(summary.cpu_us_per_message, PerMessage::default());
+            assert_eq!(summary.messages().cpu_us_each, PerMessage::default());
         }
         // The time was over, or somebody stopped it: the measured phase is what was asked for.
         for (summary, facts) in [told(Some(Nanos::from_millis(10)), false), told(None, true)] {

@@ -616,7 +616,6 @@ impl<'a> Recording<'a> {
             steal: usage.steal,
             idle: usage.idle,
             waits: interval.waits,
-            churn: None,
             scenarios: BTreeMap::new(),
         };
         for (name, scenario) in ScenarioPoint::all_of(interval) {

@@ -252,21 +252,22 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     let summary = ended.record.summary.as_ref().unwrap();
 
     // Totals hold the warm-up, rates do not; they divide by the measured length.
-    assert_eq!((summary.sent.total, summary.sent.rate), (12_000, 990.0));
+    let sent = summary.flow().sent;
+    assert_eq!((sent.total, sent.rate), (12_000, 990.0));
     // Messages answered in the drain were sent in the measured phase: 100 of 10,000 took 500 ms.
-    let latency = summary.latency.get(Metric::ACK_RESPONSE);
+    let latency = summary.messages().latency.get(Metric::ACK_RESPONSE);
     assert_eq!(latency.count, 10_000);
     assert!(latency.p90_ns.abs_diff(2 * MS) < MS / 100, "{latency:?}");
     assert!(latency.max_ns.abs_diff(500 * MS) < MS, "{latency:?}");
     assert!(latency.max_ns < 600 * MS, "no warm-up sample leaks");
     // Half a core, 990 messages a second.
-    let cost = summary.cpu_us_per_message.broker.unwrap();
+    let cost = summary.messages().cpu_us_each.broker.unwrap();
     assert!((cost - 0.5e6 / 990.0).abs() < 0.01, "{cost}");
     assert_eq!(summary.rss_mb.client, Some(20.0));
     assert_eq!(summary.broker.version.as_deref(), Some("9.9"));
     let codes: Vec<WarningCode> = summary.warnings.iter().map(Warning::code).collect();
     assert!(codes.contains(&WarningCode::ConnectionBlocked));
-    assert_eq!(summary.ledger.map(|ledger| ledger.lost), Some(2));
+    assert_eq!(summary.flow().ledger.map(|ledger| ledger.lost), Some(2));
     assert!(codes.contains(&WarningCode::MessagesLost));
     // What is as it is was read at the end of the second that rates are of.
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
@@ -292,8 +293,8 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     let read = RunReader::open(run).unwrap();
     let kept = read.record.summary.as_ref().unwrap();
     assert_eq!(
-        (&kept.latency, &kept.sent),
-        (&summary.latency, &summary.sent)
+        (&kept.messages().latency, kept.flow()),
+        (&summary.messages().latency, summary.flow())
     );
     assert_eq!(kept.warnings, summary.warnings);
     assert_eq!(read.points.len(), 13);

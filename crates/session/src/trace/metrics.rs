@@ -1,6 +1,7 @@
 //! The metrics of a trace.
 
 use load::scenario::Operations;
+use measure::Role;
 
 measure::metrics! {
     /// The metrics of a trace.
@@ -26,6 +27,7 @@ impl TraceMetrics {
         Operations {
             one: "call",
             many: "calls",
+            role: Role::Watcher,
             begun: self.calls,
             completed: self.returned,
             failed: None,

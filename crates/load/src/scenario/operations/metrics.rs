@@ -1,6 +1,6 @@
 //! The metrics that every kind of operation has.
 
-use measure::Metric;
+use measure::{Metric, Role};
 
 use crate::scenario::{Operations, Scheduled};
 
@@ -11,6 +11,8 @@ pub(crate) struct OperationMetrics {
     pub(crate) scenario: &'static str,
     /// The words for one and for several operations.
     pub(crate) words: [&'static str; 2],
+    /// Whom they load.
+    pub(crate) role: Role,
     pub(crate) begun: Metric,
     pub(crate) completed: Metric,
     pub(crate) failed: Metric,
@@ -33,6 +35,7 @@ impl OperationMetrics {
         Operations {
             one,
             many,
+            role: self.role,
             begun: self.begun,
             completed: self.completed,
             failed: Some(self.failed),

@@ -10,6 +10,8 @@
 //!
 //! `response` counts from the time that the request was due, and so is free of coordinated omission.
 
+use measure::Role;
+
 use crate::scenario::operations::OperationMetrics;
 
 measure::metrics! {
@@ -47,6 +49,7 @@ impl ProbeMetrics {
         OperationMetrics {
             scenario: self.begun.info().scenario,
             words: ["request", "requests"],
+            role: Role::Server,
             begun: self.begun,
             completed: self.completed,
             failed: self.failed,
