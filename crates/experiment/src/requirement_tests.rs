@@ -15,24 +15,26 @@ fn recorder() -> Recorder {
 }
 
 fn summary() -> RunSummary {
-    RunSummary {
-        sent: Throughput {
-            total: 1_000,
-            rate: 1_000.0,
-        },
-        latency: recorder().messages(),
-        ledger: Some(LedgerSummary {
-            sent: 1_000,
-            lost: 3,
-            exact: true,
-            ..LedgerSummary::default()
-        }),
+    let mut summary = RunSummary {
         stalls: vec![Stall {
             for_s: 0.25,
             ..Stall::default()
         }],
         ..RunSummary::default()
-    }
+    };
+    summary.messages_mut().latency = recorder().messages();
+    let flow = summary.flow_mut();
+    flow.sent = Throughput {
+        total: 1_000,
+        rate: 1_000.0,
+    };
+    flow.ledger = Some(LedgerSummary {
+        sent: 1_000,
+        lost: 3,
+        exact: true,
+        ..LedgerSummary::default()
+    });
+    summary
 }
 
 /// Every percentage of one decimal is met by exactly that many of a thousand.
@@ -152,10 +154,8 @@ fn messages_that_were_never_sent_are_late() {
         ..archive::RequestedSummary::default()
     };
     for (achieved, late) in [(1.0, 0.5), (0.1, 0.95), (0.0, 1.0), (2.0, 0.5)] {
-        let summary = RunSummary {
-            requested: Some(requested(achieved)),
-            ..summary()
-        };
+        let mut summary = summary();
+        summary.messages_mut().requested = Some(requested(achieved));
         let read: Requirement = "late share <= 0%".parse().expect("a requirement");
         let observed = read
             .judge(&summary, &recorder(), None)
@@ -168,7 +168,7 @@ fn messages_that_were_never_sent_are_late() {
 #[test]
 fn a_ledger_that_followed_nothing_tells_nothing() {
     let mut summary = summary();
-    if let Some(ledger) = &mut summary.ledger {
+    if let Some(ledger) = &mut summary.flow_mut().ledger {
         ledger.sent = 0;
     }
     let read: Requirement = "lost > 5".parse().expect("a requirement");
@@ -178,12 +178,12 @@ fn a_ledger_that_followed_nothing_tells_nothing() {
 #[test]
 fn counts_that_are_not_exact_tell_nothing() {
     let mut summary = summary();
-    if let Some(ledger) = &mut summary.ledger {
+    if let Some(ledger) = &mut summary.flow_mut().ledger {
         ledger.exact = false;
     }
     let read: Requirement = "lost = 0".parse().expect("a requirement");
     assert_eq!(read.judge(&summary, &recorder(), None).met, None);
-    summary.ledger = None;
+    summary.flow_mut().ledger = None;
     assert_eq!(
         read.judge(&summary, &recorder(), None).why.as_deref(),
         Some("no ledger was kept")
