@@ -544,7 +544,10 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
         let values = side.summaries().map(|summary| quantity.of(summary).ok());
         values.collect()
     };
-    let sent = a.summaries().chain(b.summaries()).map(|it| it.sent.total);
+    let sent = a
+        .summaries()
+        .chain(b.summaries())
+        .map(|it| it.flow().sent.total);
     let runs = (a.records.len() + b.records.len()).max(1);
     let messages = sent.sum::<u64>() as f64 / runs as f64;
     let decided = quantities.filter_map(|quantity| {

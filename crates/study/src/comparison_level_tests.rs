@@ -35,8 +35,8 @@ fn poisson(random: &mut Random, mean: f64) -> u64 {
 fn played(random: &mut Random, rate: f64, lost: f64, broken: u64) -> RunRecord {
     let mut record = run("x", "4.0", 1, rate * (1.0 + 0.007 * noise(random)));
     let summary = record.summary.as_mut().expect("a summary");
-    summary.cpu_us_per_message.broker = Some(20.0 * (1.0 + 0.01 * noise(random)));
-    summary.ledger = Some(LedgerSummary {
+    summary.messages_mut().cpu_us_each.broker = Some(20.0 * (1.0 + 0.01 * noise(random)));
+    summary.flow_mut().ledger = Some(LedgerSummary {
         exact: true,
         sent: 1_000,
         lost: poisson(random, lost),

@@ -144,8 +144,8 @@ fn what_cannot_be_proven_takes_no_level_from_what_can() {
         let mut runs = scraping(vec![1_000; 8], 2_000, 0);
         for (at, run) in runs.iter_mut().enumerate() {
             let summary = run.summary.as_mut().expect("a summary");
-            summary.sent.rate = 1_000.0 + at as f64;
-            summary.cpu_us_per_message.broker = Some(20.0 + at as f64);
+            summary.flow_mut().sent.rate = 1_000.0 + at as f64;
+            summary.messages_mut().cpu_us_each.broker = Some(20.0 + at as f64);
             let latency = |p50_ns: u64| measure::LatencySummary {
                 count: 2_000,
                 p50_ns,

@@ -9,6 +9,8 @@ use archive::Decision;
 pub(super) const ALIKE: [f64; 5] = [1.0, 1.001, 0.999, 1.000_5, 0.999_5];
 
 pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
+    let mut summary = RunSummary::default();
+    summary.flow_mut().sent = Throughput { total: 1, rate };
     RunRecord {
         id: id.into(),
         state: RunState::Complete,
@@ -20,10 +22,7 @@ pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRec
             broker: Some(version.into()),
             ..Versions::default()
         },
-        summary: Some(RunSummary {
-            sent: Throughput { total: 1, rate },
-            ..RunSummary::default()
-        }),
+        summary: Some(summary),
         ..RunRecord::default()
     }
 }
@@ -125,10 +124,11 @@ fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
         ALIKE.map(|it| {
             let mut run = run("x", "3.10", 2, 1_000.0);
             let summary = run.summary.as_mut().expect("a summary");
-            summary.sent.total = u64::from(of_message.is_some());
-            summary.sent.rate *= summary.sent.total as f64;
+            let sent = &mut summary.flow_mut().sent;
+            sent.total = u64::from(of_message.is_some());
+            sent.rate *= sent.total as f64;
             summary.cpu_cores.broker = Some(cores * it);
-            summary.cpu_us_per_message.broker = of_message.map(|us| us * it);
+            summary.messages_mut().cpu_us_each.broker = of_message.map(|us| us * it);
             summary.rss_mb.broker = Some(100.0 * it);
             run
         })
@@ -324,11 +324,11 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
         ALIKE.map(|it| {
             let mut run = run("x", "3.10", 2, rate * it);
             let summary = run.summary.as_mut().expect("a summary");
-            summary.requested = Some(archive::RequestedSummary {
+            summary.messages_mut().requested = Some(archive::RequestedSummary {
                 rate: 1_000.0,
                 ..archive::RequestedSummary::default()
             });
-            summary.cpu_us_per_message.broker = Some(20.0);
+            summary.messages_mut().cpu_us_each.broker = Some(20.0);
             if missed {
                 let warning =
                     crate::example_warnings::example(WarningCode::RateNotAchieved, Tier::Caution);
@@ -350,7 +350,7 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
     let received = |rate: f64, cause: Option<archive::Cause>| {
         side(1_000.0, false).map(|mut run| {
             let summary = run.summary.as_mut().expect("a summary");
-            summary.received.rate = rate;
+            summary.flow_mut().received.rate = rate;
             summary.verdict = Some(archive::Verdict {
                 cause: cause.clone(),
                 ..archive::Verdict::default()
@@ -416,7 +416,7 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
         let of = |at: u32| {
             let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at));
             let summary = record.summary.as_mut().expect("a summary");
-            summary.ledger = Some(measure::ledger::LedgerSummary {
+            summary.flow_mut().ledger = Some(measure::ledger::LedgerSummary {
                 exact,
                 sent: 1_000,
                 lost,
@@ -452,9 +452,9 @@ fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
         let of = |at: u32| {
             let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0);
             let summary = record.summary.as_mut().expect("a summary");
-            summary.requested = Some(archive::RequestedSummary::default());
+            summary.messages_mut().requested = Some(archive::RequestedSummary::default());
             // What came in the warm-up is no message of the measured phase.
-            summary.received = Throughput { total: 600, rate };
+            summary.flow_mut().received = Throughput { total: 600, rate };
             record
         };
         (0..3).map(of).collect()
@@ -479,8 +479,8 @@ fn counts_of_what_is_by_design_have_a_margin() {
         let of = |(at, refused): (usize, u64)| {
             let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + (at % 3) as f64);
             let summary = record.summary.as_mut().expect("a summary");
-            summary.sent.total = 100_000;
-            summary.ledger = Some(measure::ledger::LedgerSummary {
+            summary.flow_mut().sent.total = 100_000;
+            summary.flow_mut().ledger = Some(measure::ledger::LedgerSummary {
                 exact: true,
                 sent: 100_000,
                 lost,
@@ -534,7 +534,7 @@ fn refused_and_reordered_messages_are_figures() {
         let of = |at: u32| {
             let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
             let summary = record.summary.as_mut().expect("a summary");
-            summary.ledger = Some(measure::ledger::LedgerSummary {
+            summary.flow_mut().ledger = Some(measure::ledger::LedgerSummary {
                 exact: true,
                 sent: 1_000,
                 reordered,

@@ -22,12 +22,11 @@ fn record(day: u32, cores: u32, broker: &str, rate: f64) -> RunRecord {
     }))
     .unwrap();
     let received = Throughput { total: 100, rate };
+    let mut summary = RunSummary::default();
+    let flow = summary.flow_mut();
+    (flow.sent, flow.received) = (received, received);
     RunRecord {
-        summary: Some(RunSummary {
-            sent: received,
-            received,
-            ..RunSummary::default()
-        }),
+        summary: Some(summary),
         ..run
     }
 }
@@ -148,7 +147,12 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
     let mut runs: Vec<RunRecord> = (0..16).map(|day| record(day, 2, "4.0", 1e3)).collect();
     for (day, run) in (0..).zip(&mut runs) {
         let cpu = (![2, 8].contains(&day)).then(|| cost(day));
-        run.summary.as_mut().unwrap().cpu_us_per_message.broker = cpu;
+        run.summary
+            .as_mut()
+            .unwrap()
+            .messages_mut()
+            .cpu_us_each
+            .broker = cpu;
     }
     let found = history("x", &runs, 0.05);
     let figure = found.figures.iter().find(|it| it.name == "broker cpu");
@@ -168,12 +172,13 @@ fn losses_that_begin_or_end_are_a_change() {
             .collect();
         for (day, run) in (0..).zip(&mut runs) {
             let lost = if (day < 8) == begin { 0 } else { 16 };
-            run.summary.as_mut().unwrap().ledger = Some(measure::ledger::LedgerSummary {
-                exact: true,
-                sent: 1_000,
-                lost,
-                ..measure::ledger::LedgerSummary::default()
-            });
+            run.summary.as_mut().unwrap().flow_mut().ledger =
+                Some(measure::ledger::LedgerSummary {
+                    exact: true,
+                    sent: 1_000,
+                    lost,
+                    ..measure::ledger::LedgerSummary::default()
+                });
         }
         let found = history("x", &runs, 0.05);
         let lost = found.figures.iter().find(|it| it.name == "lost");
@@ -207,7 +212,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
             20 => 0,
             _ => 30,
         };
-        run.summary.as_mut().unwrap().ledger = Some(measure::ledger::LedgerSummary {
+        run.summary.as_mut().unwrap().flow_mut().ledger = Some(measure::ledger::LedgerSummary {
             exact: true,
             sent: 1_000,
             lost,
@@ -347,8 +352,8 @@ fn runs_by_hand_are_no_experiment() {
 fn delivered(day: u32, rate: f64, p50_ns: u64) -> RunRecord {
     let mut run = record(day, 2, "4.0", rate);
     let summary = run.summary.as_mut().expect("a summary");
-    summary.requested = Some(archive::RequestedSummary::default());
-    summary.sent.rate = around(1e3, day);
+    summary.messages_mut().requested = Some(archive::RequestedSummary::default());
+    summary.flow_mut().sent.rate = around(1e3, day);
     if rate > 0.0 {
         let latency = measure::LatencySummary {
             count: 1_000,
@@ -356,7 +361,7 @@ fn delivered(day: u32, rate: f64, p50_ns: u64) -> RunRecord {
             p99_ns: 2_000 + u64::from(day * 7 % 5),
             ..Default::default()
         };
-        summary.latency = [(measure::Metric::END_TO_END, latency)]
+        summary.messages_mut().latency = [(measure::Metric::END_TO_END, latency)]
             .into_iter()
             .collect();
     }
@@ -472,7 +477,8 @@ fn figures_that_some_runs_lack_are_no_change() {
             run.summary
                 .as_mut()
                 .expect("a summary")
-                .cpu_us_per_message
+                .messages_mut()
+                .cpu_us_each
                 .broker = cpu;
             run
         })
@@ -495,8 +501,8 @@ fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
             let summary = run.summary.as_mut().expect("a summary");
             let cores = around(if day < 10 { 0.5 } else { 0.7 }, day);
             summary.cpu_cores.broker = Some(cores);
-            summary.cpu_us_per_message.broker = (day < counted).then_some(cores);
-            (summary.received, summary.sent) = Default::default();
+            summary.messages_mut().cpu_us_each.broker = (day < counted).then_some(cores);
+            *summary.flow_mut() = Default::default();
             run
         });
         history("x", &runs.collect::<Vec<_>>(), 0.05)

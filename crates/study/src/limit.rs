@@ -207,8 +207,8 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
         },
         why,
         unclear,
-        sent: summary.sent.rate,
-        received: summary.received.rate,
+        sent: summary.flow().sent.rate,
+        received: summary.flow().received.rate,
         latency_name,
         latency,
         broker_cores: summary.cpu_cores.broker,
@@ -281,13 +281,13 @@ fn beside_the_broker(summary: &RunSummary, verdict: &Verdict) -> Option<String> 
 fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     let mut why = Vec::new();
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let achieved = summary.requested.as_ref().and_then(|it| it.achieved);
+    let achieved = summary.requested().and_then(|it| it.achieved);
     let is_met = limited_by == LimitedBy::Schedule;
     if let Some(achieved) = achieved.filter(|it| *it < ACHIEVED && !is_met) {
         why.push(format!("{} of the rate was sent", percent(achieved)));
     }
     let expected = expected_rate(summary).filter(|it| *it > 0.0);
-    let received = expected.map(|expected| summary.received.rate / expected);
+    let received = expected.map(|expected| summary.flow().received.rate / expected);
     if let Some(received) = received.filter(|it| *it < ACHIEVED) {
         why.push(format!(
             "the backlog grew: {} of what was sent was received",
@@ -311,20 +311,19 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
 fn expected_rate(summary: &RunSummary) -> Option<f64> {
     let facts = summary.verdict.as_ref().map(|it| &it.facts);
     let known = facts.and_then(|it| it.expected_rate);
-    let (sent, received) = (summary.sent.total, summary.received.total);
-    let outstanding = summary.ledger.as_ref().map_or(0, |it| it.outstanding);
+    let flow = summary.flow();
+    let (sent, received) = (flow.sent.total, flow.received.total);
+    let outstanding = flow.ledger.as_ref().map_or(0, |it| it.outstanding);
     let each = (received.saturating_add(outstanding)) as f64 / sent.max(1) as f64;
-    known.or_else(|| (received > 0).then_some(each * summary.sent.rate))
+    known.or_else(|| (received > 0).then_some(each * flow.sent.rate))
 }
 
 /// The latency that stands for the run: the one that is asked for first, else that of the deliveries, else that of the
 /// answers.
 fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
     // Also one without a value: in the next trial it has some, and trials are compared.
-    let all = summary
-        .latency
-        .iter()
-        .map(|(metric, it)| (metric.name(), it));
+    let all = summary.messages().latency.iter();
+    let all = all.map(|(metric, it)| (metric.name(), it));
     let filled: Vec<(&str, &LatencySummary)> = all.collect();
     let asked = |name: &str| {
         let name = archive::plain_name(name);
@@ -332,7 +331,7 @@ fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
         summary.requirements.iter().any(that)
     };
     let first = filled.iter().find(|(name, _)| asked(name));
-    let received = summary.received.total > 0;
+    let received = summary.flow().received.total > 0;
     let end_to_end = || filled.iter().find(|it| received && it.0 == "end-to-end");
     let chosen = first.or_else(end_to_end).or_else(|| filled.first());
     match chosen {

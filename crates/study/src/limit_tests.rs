@@ -60,13 +60,7 @@ fn summary() -> RunSummary {
         total: 10_000,
         rate: 1_000.0,
     };
-    RunSummary {
-        sent,
-        received: sent,
-        requested: Some(RequestedSummary {
-            achieved: Some(1.0),
-            ..RequestedSummary::default()
-        }),
+    let mut summary = RunSummary {
         verdict: Some(Verdict {
             limited_by: LimitedBy::Broker,
             facts: Facts {
@@ -81,7 +75,14 @@ fn summary() -> RunSummary {
             ..RequirementOutcome::default()
         }],
         ..RunSummary::default()
-    }
+    };
+    let flow = summary.flow_mut();
+    (flow.sent, flow.received) = (sent, sent);
+    summary.messages_mut().requested = Some(RequestedSummary {
+        achieved: Some(1.0),
+        ..RequestedSummary::default()
+    });
+    summary
 }
 
 fn tried(change: impl FnOnce(&mut RunSummary)) -> LimitTrial {
@@ -104,7 +105,8 @@ fn limited(summary: &mut RunSummary, by: LimitedBy) {
 }
 
 fn achieved(summary: &mut RunSummary, share: f64) {
-    summary.requested.as_mut().unwrap().achieved = Some(share);
+    let requested = summary.messages_mut().requested.as_mut();
+    requested.unwrap().achieved = Some(share);
 }
 
 #[test]
@@ -112,8 +114,11 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
     assert_eq!(judged(|_| ()), (LimitOutcome::Held, vec![]));
     assert_eq!(judged(|it| achieved(it, 0.995)).0, LimitOutcome::Held);
     assert_eq!(judged(|it| achieved(it, 0.994)).0, LimitOutcome::Missed);
-    assert_eq!(judged(|it| it.received.rate = 995.0).0, LimitOutcome::Held);
-    let behind = judged(|it| it.received.rate = 994.0);
+    assert_eq!(
+        judged(|it| it.flow_mut().received.rate = 995.0).0,
+        LimitOutcome::Held
+    );
+    let behind = judged(|it| it.flow_mut().received.rate = 994.0);
     assert_eq!(behind.0, LimitOutcome::Missed);
     assert!(behind.1[0].contains("backlog"), "{behind:?}");
     let missed = judged(|it| it.requirements[0].met = Some(false));
@@ -131,7 +136,7 @@ fn paced_consumers_miss_a_rate_also_on_a_machine_that_others_use() {
         tried(|of| {
             let stolen = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
             of.warnings.push(stolen);
-            of.received.rate = 500.0;
+            of.flow_mut().received.rate = 500.0;
             of.verdict.as_mut().unwrap().cause = cause;
         })
     };
@@ -279,7 +284,7 @@ fn a_generator_that_is_the_limit_makes_a_miss_unclear_and_no_more() {
 #[test]
 fn a_machine_that_others_had_makes_a_miss_unclear() {
     let mut beside_others = summary();
-    beside_others.received.rate = 500.0;
+    beside_others.flow_mut().received.rate = 500.0;
     beside_others.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);
     let record = RunRecord {
         summary: Some(beside_others),
@@ -294,11 +299,11 @@ fn a_backlog_is_seen_also_where_nobody_knows_how_many_deliveries_a_message_has()
     let unknown = |received: f64, total: u64, outstanding: u64| {
         judged(|it| {
             it.verdict.as_mut().unwrap().facts.expected_rate = None;
-            it.received = Throughput {
+            it.flow_mut().received = Throughput {
                 total,
                 rate: received,
             };
-            it.ledger = Some(measure::ledger::LedgerSummary {
+            it.flow_mut().ledger = Some(measure::ledger::LedgerSummary {
                 outstanding,
                 ..measure::ledger::LedgerSummary::default()
             });

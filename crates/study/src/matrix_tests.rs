@@ -95,14 +95,12 @@ fn noise(random: &mut Random) -> f64 {
 
 fn record(id: &str, values: [f64; 3]) -> RunRecord {
     let [rate, cpu, memory] = values.map(f64::exp);
-    let mut summary = archive::RunSummary {
-        sent: Throughput {
-            total: 1,
-            rate: 1_000.0 * rate,
-        },
-        ..archive::RunSummary::default()
+    let mut summary = archive::RunSummary::default();
+    summary.flow_mut().sent = Throughput {
+        total: 1,
+        rate: 1_000.0 * rate,
     };
-    summary.cpu_us_per_message.broker = Some(20.0 * cpu);
+    summary.messages_mut().cpu_us_each.broker = Some(20.0 * cpu);
     summary.rss_mb.broker = Some(100.0 * memory);
     RunRecord {
         id: id.into(),

@@ -93,11 +93,8 @@ mod tests {
             "origin_unix_ns": 0, "phases": [], "events": [], "topology": Topology::default(), "state": state, "warnings": [],
         }))
         .expect("a record");
-        let sent = Throughput { total: 100, rate };
-        let summary = RunSummary {
-            sent,
-            ..RunSummary::default()
-        };
+        let mut summary = RunSummary::default();
+        summary.flow_mut().sent = Throughput { total: 100, rate };
         RunRecord {
             summary: Some(summary),
             ..run

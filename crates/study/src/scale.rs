@@ -148,10 +148,10 @@ pub fn next_scale(of: &ScaleRuns) -> Option<u32> {
 #[must_use]
 pub fn scale_run(clients: u32, record: &RunRecord) -> ScaleRun {
     let summary = record.summary.as_ref();
-    let throughput = summary.map_or(0.0, |it| match it.received.total {
-        0 if it.completed.total > 0 => it.completed.rate,
-        0 => it.sent.rate,
-        _ => it.received.rate,
+    let throughput = summary.map_or(0.0, |it| match it.flow() {
+        it if it.received.total > 0 => it.received.rate,
+        it if it.completed.total > 0 => it.completed.rate,
+        it => it.sent.rate,
     });
     let verdict = summary.and_then(|it| it.verdict.as_ref());
     ScaleRun {

@@ -62,7 +62,10 @@ pub(crate) fn disturbance(summary: &RunSummary) -> f64 {
 /// that both have it can be compared. Messages that were lost are a figure of their own then, and may be what one side
 /// does worse.
 pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
-    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
+    let ledger = record
+        .summary
+        .as_ref()
+        .and_then(|it| it.flow().ledger.as_ref());
     let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
     match warning.code() {
         WarningCode::DebugBuild => Tier::Caution,

@@ -230,7 +230,7 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
     let mut profile = builder.profile;
     profile.header.event = "cpu".to_owned();
     let mut summary = RunSummary::default();
-    summary.cpu_us_per_message.broker = Some(1.0);
+    summary.messages_mut().cpu_us_each.broker = Some(1.0);
     let record = RunRecord {
         summary: Some(summary),
         ..RunRecord::default()
