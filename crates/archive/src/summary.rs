@@ -68,12 +68,12 @@ impl RunSummary {
 
     /// Kind of the loaded system: `server` for probes alone, else `broker`.
     #[must_use]
-    pub fn loaded(&self) -> &'static str {
+    pub fn loaded(&self) -> Role {
         let mut loads = self.loads().peekable();
         let is_any = loads.peek().is_some() && self.programs.is_empty();
         match is_any && loads.all(|(_, of)| of.role == Role::Server) {
-            true => "server",
-            false => "broker",
+            true => Role::Server,
+            false => Role::Broker,
         }
     }
 

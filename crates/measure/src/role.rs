@@ -15,3 +15,24 @@ pub enum Role {
     /// Nobody: it watches what others do.
     Watcher,
 }
+
+impl Role {
+    /// That of a scenario by its name, which begins with its kind: of a run that was cut off nothing else is known.
+    #[must_use]
+    pub fn of(scenario: &str) -> Self {
+        match scenario.split('_').next() {
+            Some("probe") => Self::Server,
+            Some("trace") => Self::Watcher,
+            _ => Self::Broker,
+        }
+    }
+
+    /// The word for what is loaded.
+    #[must_use]
+    pub const fn target(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Broker | Self::Watcher => "broker",
+        }
+    }
+}

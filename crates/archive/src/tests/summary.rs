@@ -48,16 +48,25 @@ fn messages_are_a_scenario_with_throughputs_and_come_first() {
         },
         ..RunSummary::default()
     };
-    assert_eq!((summary.items(), summary.loaded()), ("messages", "broker"));
+    assert_eq!(
+        (summary.items(), summary.loaded()),
+        ("messages", Role::Broker)
+    );
     let probe = ScenarioSummary {
         unit: "requests".into(),
         role: Role::Server,
         ..ScenarioSummary::default()
     };
     summary.insert("a_probe", probe);
-    assert_eq!((summary.items(), summary.loaded()), ("requests", "server"));
+    assert_eq!(
+        (summary.items(), summary.loaded()),
+        ("requests", Role::Server)
+    );
     summary.flow_mut().received.total = 3;
-    assert_eq!((summary.items(), summary.loaded()), ("messages", "broker"));
+    assert_eq!(
+        (summary.items(), summary.loaded()),
+        ("messages", Role::Broker)
+    );
     let messages = &read_again(&summary)["scenarios"]["messages"];
     assert_eq!(messages["sent"], json!({"total": 0, "rate": 0.0}));
     assert_eq!(messages["received"]["total"], 3);

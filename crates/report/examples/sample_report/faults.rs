@@ -1,7 +1,5 @@
 //! Additions of the state `faults`: churn beside the messages, every kind of stall, a gap in the series, long events.
 
-use std::collections::BTreeMap;
-
 use archive::{Event, RunSummary, ScenarioPoint, ScenarioSummary, SeriesPoint, Stall, Stalled};
 use measure::{Interval, Metric, MetricInfo, MetricKind, Nanos};
 
@@ -79,7 +77,7 @@ pub(crate) fn summarise(summary: &mut RunSummary, measured: &Interval) {
         latency: measured.latencies.of_scenario(NAME),
         ..ScenarioSummary::default()
     };
-    summary.scenarios = BTreeMap::from([(NAME.to_owned(), scenario)]);
+    summary.insert(NAME, scenario);
 }
 
 fn stalls() -> Vec<Stall> {

@@ -295,7 +295,6 @@ fn point(
         steal: Some(if second % 13 == 7 { 0.01 } else { 0.0 }),
         idle: None,
         waits: waits(state.load, stall, length),
-        churn: None,
         scenarios: Default::default(),
     }
 }

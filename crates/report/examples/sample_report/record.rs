@@ -2,9 +2,9 @@
 
 use archive::{
     BindingRecord, BrokerSummary, BrokerUse, CoresUsed, Event, ExchangeRecord, Facts, FewSamples,
-    Finding, Hardware, LimitedBy, LoopUse, PerMessage, PhaseSpan, ProducerTime, QuantityUnit,
-    QueueRecord, Reason, RequirementOutcome, Rss, RunRecord, RunState, RunSummary, SeriesPoint,
-    Throughput, Tier, Topology, Verdict, Versions, Warning,
+    Finding, Hardware, LimitedBy, LoopUse, MessageFlow, PerMessage, PhaseSpan, ProducerTime,
+    QuantityUnit, QueueRecord, Reason, RequirementOutcome, Rss, RunRecord, RunState, RunSummary,
+    SeriesPoint, Throughput, Tier, Topology, Verdict, Versions, Warning,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Phase, Problem};
@@ -322,8 +322,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         (used > 0.0).then(|| used / measured().count() as f64)
     };
     let known = state.load != Some(Shape::Bare);
-    RunSummary {
-        traces: Vec::new(),
+    let mut summary = RunSummary {
         nodes: match state.faults {
             true => crate::beside::nodes(),
             false => Vec::new(),
@@ -335,31 +334,13 @@ fn summary(state: &State, run: &Run) -> RunSummary {
             version: Some("3.10.8".into()),
             pid: Some(4711),
         },
-        sent: throughput(all.sent, m.counters.sent),
-        completed: throughput(all.completed, m.counters.completed),
-        received: throughput(all.received, m.counters.received),
-        lasted: None,
-        blocked: throughput(all.blocked, m.counters.blocked),
         verdict: verdict(state),
         error: problem(state),
-        faults: Vec::new(),
-        stalls: Vec::new(),
-        requested: None,
-        closed_loop: false,
-        churn: None,
-        scenarios: Default::default(),
-        programs: Vec::new(),
         scrapes: match state.faults {
             true => crate::beside::scrapes(),
             false => Vec::new(),
         },
-        ledger: Some(ledger()),
         requirements: requirements(state, run),
-        latency: m.latencies.messages(),
-        cpu_us_per_message: PerMessage {
-            broker: cpu(|p| p.broker.map(|u| u.cpu_cores)),
-            client: cpu(|p| p.client.map(|u| u.cpu_cores)),
-        },
         cpu_cores: PerMessage {
             broker: cores(|p| p.broker.map(|u| u.cpu_cores)),
             client: cores(|p| p.client.map(|u| u.cpu_cores)),
@@ -368,10 +349,24 @@ fn summary(state: &State, run: &Run) -> RunSummary {
             broker: known.then_some(224.6),
             client: Some(21.4),
         },
-        profiles: Vec::new(),
-        observer_effect: None,
         warnings: warnings(state),
-    }
+        ..RunSummary::default()
+    };
+    *summary.flow_mut() = MessageFlow {
+        sent: throughput(all.sent, m.counters.sent),
+        completed: throughput(all.completed, m.counters.completed),
+        received: throughput(all.received, m.counters.received),
+        blocked: throughput(all.blocked, m.counters.blocked),
+        ledger: Some(ledger()),
+        ..MessageFlow::default()
+    };
+    let messages = summary.messages_mut();
+    messages.latency = m.latencies.messages();
+    messages.cpu_us_each = PerMessage {
+        broker: cpu(|p| p.broker.map(|u| u.cpu_cores)),
+        client: cpu(|p| p.client.map(|u| u.cpu_cores)),
+    };
+    summary
 }
 
 /// Verdict of a broker whose answers were awaited; of runs at a rate, of a met schedule.

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use archive::{Finding, RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning};
+use archive::{
+    Finding, MESSAGES, RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning,
+};
 
 use measure::Phase;
 
@@ -14,11 +16,8 @@ const MOST_STALLS: usize = 3;
 
 /// Line on requested messages; other scenarios have theirs in the headline.
 pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
-    let asked = summary.requested.as_ref();
-    requested(
-        asked.filter(|_| summary.has_messages() || summary.scenarios().next().is_none()),
-        summary.closed_loop,
-    )
+    let asked = summary.messages().requested.as_ref();
+    requested(asked, summary.flow().closed_loop)
 }
 
 /// Below this share of a second's requested messages, the worst one is named.
@@ -75,7 +74,7 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
 
 /// Outcome of every message, in one line; two unless all is well.
 pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
-    let Some(ledger) = summary.ledger else {
+    let Some(ledger) = summary.flow().ledger else {
         return Vec::new();
     };
     let about = if ledger.exact { "" } else { "about " };
@@ -185,7 +184,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         }
         if watched && (fault.failed.is_none() || fault.watched) {
             let confirm = match summary.items() {
-                "messages" => "confirm".to_owned(),
+                MESSAGES => "confirm".to_owned(),
                 items => format!(
                     "{} that ended in order",
                     items.strip_suffix('s').unwrap_or(items)

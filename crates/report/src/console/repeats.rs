@@ -280,11 +280,11 @@ mod tests {
             for _ in 0..1_000 {
                 recorder.record(measure::Metric::ACK_RESPONSE, measure::Nanos(488_000));
             }
-            let summary = archive::RunSummary {
+            let mut summary = archive::RunSummary {
                 requirements,
-                latency: recorder.messages(),
                 ..archive::RunSummary::default()
             };
+            summary.messages_mut().latency = recorder.messages();
             let record = RunRecord {
                 state: RunState::Complete,
                 summary: Some(summary),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use archive::{ScenarioPoint, ScenarioSummary};
-use measure::{LatencySummary, Metric, MetricKind, Nanos, Summaries};
+use measure::{LatencySummary, Metric, MetricKind, Nanos, Role, Summaries};
 
 use super::table::{FOOTNOTE, Table};
 use super::text::{Style, sanitise};
@@ -150,25 +150,22 @@ pub(super) fn account(
         Some(name) => format!("{}: {counts}", called(name)),
         None => counts,
     }];
-    let cpu = &scenario.cpu_ms_each;
-    // A probe alone loads any server.
-    let loaded = match scenario.unit.as_str() {
-        "requests" => "server",
-        _ => "broker",
+    let cpu = &scenario.cpu_us_each;
+    // A server has other work, too.
+    let whole = match scenario.role {
+        Role::Server => "; all that it used meanwhile, divided by them",
+        _ => "",
     };
-    let cost: Vec<String> = [(loaded, cpu.broker), ("bellows", cpu.client)]
-        .into_iter()
-        .filter_map(|(who, ms)| {
-            let one = scenario.unit.trim_end_matches('s');
-            let cpu = Nanos::from_secs_f64(ms? / 1e3);
-            // A server has other work, too.
-            let whole = match who {
-                "server" => "; all that it used meanwhile, divided by them",
-                _ => "",
-            };
-            Some(format!("{who} {cpu} CPU per {}{whole}", sanitise(one)))
-        })
-        .collect();
+    let sides = [
+        (scenario.role.target(), cpu.broker, whole),
+        ("bellows", cpu.client, ""),
+    ];
+    let cost = sides.into_iter().filter_map(|(who, us, whole)| {
+        let one = sanitise(scenario.unit.trim_end_matches('s'));
+        let cpu = Nanos::from_secs_f64(us? / 1e6);
+        Some(format!("{who} {cpu} CPU per {one}{whole}"))
+    });
+    let cost: Vec<String> = cost.collect();
     if !cost.is_empty() {
         lines.push(cost.join("; "));
     }

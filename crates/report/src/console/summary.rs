@@ -39,14 +39,14 @@ pub fn summary(
         requirements(summary, columns),
     ];
     // Whoever has something requested beside messages looks for that: it stands last, next to the report's path.
-    let has_beside = summary.scenarios().next().is_some() || !summary.scrapes.is_empty();
+    let has_beside = summary.others().next().is_some() || !summary.scrapes.is_empty();
     let is_about_beside = summary.has_messages() && has_beside;
     let sampled = [profiles(summary, style), cost_of_profiling(summary, style)];
     if is_about_beside {
         sections.extend(sampled.clone());
     }
     // A recording has no load, and so no verdict on one; messages of other programs are not seen.
-    let of_others = summary.scenarios().next().is_some() || !summary.programs.is_empty();
+    let of_others = summary.others().next().is_some() || !summary.programs.is_empty();
     let has_load = summary.verdict.is_some() && !of_others;
     if summary.has_messages() || has_load {
         sections.push(rates(shape, record, summary, style));
@@ -90,7 +90,7 @@ pub fn summary(
 fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
     let columns = style.prose_columns();
     // Alone nobody has to ask whose counts these are.
-    let is_alone = !summary.has_messages() && summary.scenarios().count() == 1;
+    let is_alone = !summary.has_messages() && summary.others().count() == 1;
     let account = |(name, of): (&str, &ScenarioSummary)| {
         let name = (!is_alone).then_some(name);
         let only = match of.failures.as_slice() {
@@ -102,8 +102,8 @@ fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
             .flat_map(|line| wrap(&line, columns))
             .collect::<Vec<_>>()
     };
-    let accounts = summary.scenarios().flat_map(account).collect();
-    let all = summary.scenarios().map(|(_, of)| &of.latency);
+    let accounts = summary.others().flat_map(account).collect();
+    let all = summary.others().map(|(_, of)| &of.latency);
     let latencies = match is_alone {
         true => all
             .flat_map(|of| scenario::latencies(of, "", style))
@@ -192,18 +192,19 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
 
 /// Messages at the left, their cost to both processes at the right, or below for lack of room; and their outcome.
 fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
+    let flow = summary.flow();
     // One is of the whole run, warm-up and drain included, the other of the measured phase, or of a time of its own.
-    let measured = match summary.lasted {
+    let measured = match flow.lasted {
         Some(_) => "msg/s meanwhile",
         None => "measured msg/s",
     };
     let mut counts = Table::of(&format!("<|whole run|{measured}"));
     for (name, _) in interval::counts(shape) {
         let counted = match name {
-            "sent" => &summary.sent,
-            "completed" => &summary.completed,
-            "received" => &summary.received,
-            _ => &summary.blocked,
+            "sent" => &flow.sent,
+            "completed" => &flow.completed,
+            "received" => &flow.received,
+            _ => &flow.blocked,
         };
         let cells = [
             name.to_owned(),
@@ -213,7 +214,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
         counts.row(cells.to_vec());
     }
     let rss = &summary.rss_mb;
-    let each = &summary.cpu_us_per_message;
+    let each = &summary.messages().cpu_us_each;
     // Where other load ran beside the messages, nobody knows whose time it was.
     let (head, cpu) = match each.broker.or(each.client) {
         Some(_) => ("CPU us/msg", each),
@@ -263,11 +264,8 @@ fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     let names = LatencySummary::PERCENTILES.map(|(_, name)| name).join("|");
     let mut table = Table::of(&format!("<|mean|{names}|max"));
     let (mut weak, mut none) = (false, true);
-    for (metric, latency) in summary
-        .latency
-        .iter()
-        .filter(|(m, l)| shape.shows(*m) && l.count > 0)
-    {
+    let filled = summary.messages().latency.filled();
+    for (metric, latency) in filled.filter(|(metric, _)| shape.shows(*metric)) {
         let values = LatencySummary::PERCENTILES.into_iter();
         let values = values.zip(latency.percentile_values());
         let percentiles = values.map(|((percentile, _), value)| {
@@ -312,7 +310,7 @@ fn programs(summary: &RunSummary, columns: usize) -> Vec<String> {
 /// The largest memory of both sides.
 fn memory(summary: &RunSummary) -> Option<String> {
     let mb = [
-        (summary.loaded(), summary.rss_mb.broker),
+        (summary.loaded().target(), summary.rss_mb.broker),
         ("bellows", summary.rss_mb.client),
     ];
     let known = mb.into_iter().filter_map(|(who, mb)| {

@@ -10,8 +10,8 @@ mod verdict;
 mod warnings;
 
 use archive::{
-    BrokerSummary, Finding, PerMessage, PhaseSpan, ProcessUsage, Rss, RunRecord, RunState,
-    RunSummary, SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning,
+    BrokerSummary, Finding, MessageFlow, PerMessage, PhaseSpan, ProcessUsage, Rss, RunRecord,
+    RunState, RunSummary, SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
 use stacks::{
@@ -86,7 +86,6 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
         steal: None,
         idle: None,
         waits: measure::Waits::default(),
-        churn: None,
         scenarios: Default::default(),
     }
 }
@@ -96,40 +95,13 @@ fn run_summary(warnings: usize) -> RunSummary {
         total: 3_288_123,
         rate: 54_802.1,
     };
-    RunSummary {
-        traces: Vec::new(),
-        nodes: Vec::new(),
+    let mut summary = RunSummary {
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/x".into(),
         broker: BrokerSummary {
             kind: "rabbitmq".into(),
             version: Some("3.10.8".into()),
             pid: Some(4711),
-        },
-        sent: through,
-        completed: through,
-        received: through,
-        lasted: None,
-        blocked: through,
-        verdict: None,
-        error: None,
-        faults: Vec::new(),
-        stalls: Vec::new(),
-        requested: None,
-        closed_loop: false,
-        churn: None,
-        scenarios: Default::default(),
-        programs: Vec::new(),
-        scrapes: Vec::new(),
-        ledger: None,
-        requirements: Vec::new(),
-        latency: Metric::MESSAGES
-            .into_iter()
-            .map(|m| (m, latency(50_000)))
-            .collect(),
-        cpu_us_per_message: PerMessage {
-            broker: Some(21.9),
-            client: Some(0.61),
         },
         cpu_cores: PerMessage {
             broker: Some(1.2),
@@ -165,7 +137,6 @@ fn run_summary(warnings: usize) -> RunSummary {
                 .collect(),
             ..ProfileSummary::default()
         }],
-        observer_effect: None,
         warnings: (0..warnings)
             .map(|i| Warning {
                 text: format!(
@@ -175,7 +146,23 @@ fn run_summary(warnings: usize) -> RunSummary {
                 ..Warning::new(Tier::Caution, Finding::DebugBuild {})
             })
             .collect(),
-    }
+        ..RunSummary::default()
+    };
+    *summary.flow_mut() = MessageFlow {
+        sent: through,
+        completed: through,
+        received: through,
+        blocked: through,
+        ..MessageFlow::default()
+    };
+    let messages = summary.messages_mut();
+    let all = Metric::MESSAGES.into_iter();
+    messages.latency = all.map(|metric| (metric, latency(50_000))).collect();
+    messages.cpu_us_each = PerMessage {
+        broker: Some(21.9),
+        client: Some(0.61),
+    };
+    summary
 }
 
 fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
@@ -299,11 +286,9 @@ fn cpu_is_told_in_cores_where_other_load_ran_beside_the_messages() {
         broker: Some(0.523),
         client: Some(0.25),
     };
-    let run = RunSummary {
-        cpu_us_per_message: PerMessage::default(),
-        cpu_cores: told,
-        ..run_summary(0)
-    };
+    let mut run = run_summary(0);
+    run.messages_mut().cpu_us_each = PerMessage::default();
+    run.cpu_cores = told;
     let text = summary(&shape(), &record, &run, None, Style::PLAIN);
     assert!(
         text.contains("CPU cores") && !text.contains("us/msg"),

@@ -39,7 +39,6 @@ fn cut_off(dir: &Path) -> PathBuf {
             steal: None,
             idle: None,
             waits: measure::Waits::default(),
-            churn: None,
             scenarios: Default::default(),
         });
     }

@@ -467,6 +467,20 @@ fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf
         ..LatencySummary::default()
     };
     let metrics = [measure::Metric::ACK_RESPONSE, measure::Metric::END_TO_END];
+    let messages = archive::ScenarioSummary {
+        flow: Some(archive::MessageFlow {
+            sent: archive::Throughput {
+                total: 3_300_000,
+                rate: 54_812.3,
+            },
+            ..archive::MessageFlow::default()
+        }),
+        latency: metrics
+            .map(|it| (it, latency.clone()))
+            .into_iter()
+            .collect(),
+        ..archive::ScenarioSummary::default()
+    };
     let record = RunRecord {
         schema: RunRecord::SCHEMA.to_owned(),
         id: "2026-11-21T00-12-33Z-x-7k2q".to_owned(),
@@ -484,14 +498,7 @@ fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf
         state: RunState::Complete,
         summary: Some(RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
-            sent: archive::Throughput {
-                total: 3_300_000,
-                rate: 54_812.3,
-            },
-            latency: metrics
-                .map(|it| (it, latency.clone()))
-                .into_iter()
-                .collect(),
+            scenarios: [(archive::MESSAGES.to_owned(), messages)].into(),
             scrapes: vec![ScrapedPage {
                 name: "/metrics".to_owned(),
                 response: latency,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    BrokerSummary, Lasted, NodeSummary, PerMessage, ProgramSummary, RequestedSummary, Rss,
-    RunReader, RunSummary, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
+    BrokerSummary, Lasted, MessageFlow, NodeSummary, PerMessage, ProgramSummary, RequestedSummary,
+    Rss, RunReader, RunSummary, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Counts, Metric, Phase, Summaries};
+use measure::{Counters, Counts, Metric, Phase, Role, Summaries};
 use serde::Serialize;
 
 use super::distributions::Distributions;
@@ -62,27 +62,28 @@ impl Figures {
         let measured = Sum::of(points, |p| p.phase == Phase::Measure);
         let requested_rate = ratio(measured.requested.0, measured.requested.1);
         let c = &measured.counters;
-        let scenarios = summary.scenarios();
+        let (flow, messages) = (summary.flow(), summary.messages());
         Self {
-            sent: summary.sent,
-            received: summary.received,
+            sent: flow.sent,
+            received: flow.received,
             requested_rate,
             refused: all.nacked,
             returned: all.returned,
             redelivered: all.redelivered,
-            ledger: summary.ledger,
+            ledger: flow.ledger,
             late_share: requested_rate.and_then(|_| ratio(c.late as f64, c.sent as f64)),
             measured_s: short(measured.seconds),
-            lasted: summary.lasted,
+            lasted: flow.lasted,
             latency: Metric::MESSAGES
                 .into_iter()
-                .map(|metric| (metric, summary.latency.get(metric).clone()))
+                .map(|metric| (metric, messages.latency.get(metric).clone()))
                 .collect(),
-            cpu_us_per_message: summary.cpu_us_per_message,
+            cpu_us_per_message: messages.cpu_us_each,
             cpu_cores: summary.cpu_cores,
             rss_mb: summary.rss_mb,
             nodes: summary.nodes.clone(),
-            scenarios: scenarios
+            scenarios: summary
+                .others()
                 .map(|(name, of)| (name.to_owned(), of.clone()))
                 .collect(),
             programs: summary.programs.clone(),
@@ -112,6 +113,7 @@ pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
         let scenario = ScenarioSummary {
             kind: kind_of(experiment, name),
             unit: unit_of(counts),
+            role: Role::of(name),
             rate: ratio(counted(counts, "completed"), measured.seconds).unwrap_or(0.0),
             counts: counts.iter().collect(),
             latency: found.measured.of_scenario(name),
@@ -197,21 +199,7 @@ impl Sum {
         };
         let messages = c.sent.max(c.received) as f64;
         let megabytes = |bytes: u64| (bytes > 0).then(|| short(bytes as f64 / 1e6));
-        let requested = ratio(self.requested.0, self.requested.1);
-        RunSummary {
-            sent: throughput(all.counters.sent, c.sent),
-            completed: throughput(all.counters.completed, c.completed),
-            received: throughput(all.counters.received, c.received),
-            blocked: throughput(all.counters.blocked, c.blocked),
-            requested: requested.map(|rate| RequestedSummary {
-                rate,
-                ..RequestedSummary::default()
-            }),
-            latency,
-            cpu_us_per_message: PerMessage {
-                broker: ratio(self.broker.0 * 1e6, messages).filter(|v| *v > 0.0),
-                client: ratio(self.client.0 * 1e6, messages).filter(|v| *v > 0.0),
-            },
+        let mut summary = RunSummary {
             cpu_cores: PerMessage {
                 broker: ratio(self.broker.0, self.broker.1),
                 client: ratio(self.client.0, self.client.1),
@@ -221,7 +209,29 @@ impl Sum {
                 client: megabytes(self.client_rss),
             },
             ..RunSummary::default()
+        };
+        if all.counters.sent + all.counters.received == 0 && !all.scenarios.is_empty() {
+            return summary;
         }
+        *summary.flow_mut() = MessageFlow {
+            sent: throughput(all.counters.sent, c.sent),
+            completed: throughput(all.counters.completed, c.completed),
+            received: throughput(all.counters.received, c.received),
+            blocked: throughput(all.counters.blocked, c.blocked),
+            ..MessageFlow::default()
+        };
+        let of = summary.messages_mut();
+        let requested = ratio(self.requested.0, self.requested.1);
+        of.requested = requested.map(|rate| RequestedSummary {
+            rate,
+            ..RequestedSummary::default()
+        });
+        of.latency = latency;
+        of.cpu_us_each = PerMessage {
+            broker: ratio(self.broker.0 * 1e6, messages).filter(|v| *v > 0.0),
+            client: ratio(self.client.0 * 1e6, messages).filter(|v| *v > 0.0),
+        };
+        summary
     }
 }
 
@@ -255,7 +265,6 @@ mod tests {
             steal: None,
             idle: None,
             waits: measure::Waits::default(),
-            churn: None,
             scenarios: BTreeMap::new(),
         }
     }
@@ -283,8 +292,8 @@ mod tests {
 
     #[test]
     fn nothing_measured_gives_no_nonsense() {
-        let figures = Sum::default().summary(&Sum::default(), Summaries::default());
-        assert!(figures.sent.rate.abs() < f64::EPSILON);
-        assert_eq!(figures.cpu_us_per_message.broker, None);
+        let summary = Sum::default().summary(&Sum::default(), Summaries::default());
+        assert!(summary.flow().sent.rate.abs() < f64::EPSILON);
+        assert_eq!(summary.messages().cpu_us_each.broker, None);
     }
 }

@@ -7,7 +7,7 @@ use archive::{
     BrokerSummary, Cause, Lasted, LimitedBy, PhaseSpan, RequestedSummary, RunRecord, RunState,
     RunSummary, ScenarioSummary, Stall, Verdict,
 };
-use measure::{LatencySummary, Metric, Nanos, Phase};
+use measure::{LatencySummary, Metric, Nanos, Phase, Role};
 use serde::Serialize;
 use stacks::{ProfileSummary, USUAL_EVENT};
 
@@ -169,7 +169,7 @@ impl<'a> Clauses<'a> {
                 .map_or_else(String::new, |verdict| {
                     let text = limits(verdict, &summary.stalls, facts.phases);
                     match summary.loaded() {
-                        "server" => of_server(&text),
+                        Role::Server => of_server(&text),
                         _ => text,
                     }
                 }),
@@ -384,7 +384,8 @@ fn flow(facts: &Facts<'_>) -> String {
     let mut flows = vec![messages(facts)];
     flows.extend(programs(facts));
     flows.retain(|flow| !flow.is_empty());
-    let scenarios: Vec<_> = facts.summary.loads().collect();
+    let loads = facts.summary.loads();
+    let scenarios: Vec<_> = loads.filter(|(_, of)| of.flow.is_none()).collect();
     match (flows.as_slice(), scenarios.as_slice()) {
         ([], [(_, alone)]) => return operations(alone, facts.phases),
         (_, []) => {}
@@ -464,14 +465,14 @@ fn programs(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn messages(facts: &Facts<'_>) -> String {
-    let f = facts.summary;
-    let place = place(facts.record, &f.broker);
+    let f = facts.summary.flow();
+    let place = place(facts.record, &facts.summary.broker);
     let lasted = |of: fn(&Lasted) -> f64| match &f.lasted {
         Some(it) => format!(" for {} s", seconds_digits(of(it))),
         None => length(facts.phases),
     };
     let (sending, receiving) = (lasted(|it| it.sent_s), lasted(|it| it.received_s));
-    let requested = of_requested(f.requested.as_ref(), f.sent.rate);
+    let requested = of_requested(facts.summary.messages().requested.as_ref(), f.sent.rate);
     let behind = requested.as_ref();
     let behind = behind.map_or_else(String::new, |it| format!(", {it}"));
     let sent = three_digits(f.sent.rate);
@@ -509,9 +510,9 @@ fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> Option<Strin
 
 /// `198 connections a second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
 pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
-    let what = match of.unit.as_str() {
-        "cycles" => format!("{} a second opened and closed", of.kind),
-        "requests" => format!("requests a second answered by {}", of.kind),
+    let what = match of.role {
+        Role::Server => format!("requests a second answered by {}", of.kind),
+        _ if of.unit == "cycles" => format!("{} a second opened and closed", of.kind),
         _ => format!("{} a second", of.kind),
     };
     let mut text = format!("{} {what}{}", three_digits(of.rate), length(phases));
@@ -581,18 +582,19 @@ fn queues(count: usize, kind: &str) -> String {
 fn latencies(f: &RunSummary) -> Vec<String> {
     let told =
         |name: &str, l: &LatencySummary| (l.count > 0).then(|| format!("{name} {}", slowest(l)));
+    let of = &f.messages().latency;
     let both = [
-        told("ack response", f.latency.get(Metric::ACK_RESPONSE)),
-        told("end-to-end", f.latency.get(Metric::END_TO_END)),
+        told("ack response", of.get(Metric::ACK_RESPONSE)),
+        told("end-to-end", of.get(Metric::END_TO_END)),
     ];
     both.into_iter().flatten().collect()
 }
 
 /// Owner of the measured CPU; a profile without load may be of any process.
 fn who(f: &RunSummary) -> &'static str {
-    if f.has_messages() || f.scenarios().next().is_some() || !f.programs.is_empty() {
+    if f.has_messages() || f.others().next().is_some() || !f.programs.is_empty() {
         match f.loaded() {
-            "server" => "the server",
+            Role::Server => "the server",
             _ => "the broker",
         }
     } else {

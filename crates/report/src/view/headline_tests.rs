@@ -5,27 +5,24 @@ use archive::{PerMessage, QueueRecord, RequestedSummary, Throughput, Topology};
 use stacks::{FunctionShare, ProfileSummary, WorkShare};
 
 fn summary() -> RunSummary {
-    RunSummary {
-        sent: Throughput {
-            total: 3_300_000,
-            rate: 54_812.3,
-        },
-        latency: [(
-            Metric::ACK_RESPONSE,
-            LatencySummary {
-                count: 100_000,
-                p99_ns: 31_000_000,
-                ..LatencySummary::default()
-            },
-        )]
-        .into_iter()
-        .collect(),
+    let mut summary = RunSummary {
         cpu_cores: PerMessage {
             broker: Some(1.204),
             client: Some(0.1),
         },
         ..RunSummary::default()
-    }
+    };
+    summary.flow_mut().sent = Throughput {
+        total: 3_300_000,
+        rate: 54_812.3,
+    };
+    let latency = LatencySummary {
+        count: 100_000,
+        p99_ns: 31_000_000,
+        ..LatencySummary::default()
+    };
+    summary.messages_mut().latency = [(Metric::ACK_RESPONSE, latency)].into_iter().collect();
+    summary
 }
 
 fn requested() -> Option<RequestedSummary> {
@@ -101,13 +98,13 @@ fn working_for(queue: &str) -> RunSummary {
         share: 0.312,
     };
     let mut summary = summary();
-    let of_ack = summary.latency.get(Metric::ACK_RESPONSE).clone();
+    let of_ack = summary.messages().latency.get(Metric::ACK_RESPONSE).clone();
     let both = [Metric::ACK_RESPONSE, Metric::END_TO_END];
-    summary.latency = both
+    summary.messages_mut().latency = both
         .into_iter()
         .map(|metric| (metric, of_ack.clone()))
         .collect();
-    summary.received = summary.sent;
+    summary.flow_mut().received = summary.flow().sent;
     summary.verdict = Some(Verdict {
         limited_by: LimitedBy::Broker,
         ..Verdict::default()
@@ -137,8 +134,8 @@ fn the_queue_is_named_before_a_second_latency_and_the_function() {
         "54,800 msg/s through a quorum queue for 60 s; ack response p99 31.0 ms; the broker used 1.20 of 2 cores, \
          31.2 % for queue orders; limited by the broker."
     );
-    summary.received.rate = 12_345.0;
-    summary.requested = requested();
+    summary.flow_mut().received.rate = 12_345.0;
+    summary.messages_mut().requested = requested();
     assert_eq!(
         text(&summary),
         "54,800 msg/s into (of 60,000 requested) and 12,300 msg/s out of a quorum queue for 60 s; ack response p99 \
@@ -150,9 +147,9 @@ fn the_queue_is_named_before_a_second_latency_and_the_function() {
 #[test]
 fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
     let mut summary = summary();
-    summary.sent.rate = 50_000.0;
-    summary.received.rate = 250.0;
-    summary.lasted = Some(Lasted {
+    summary.flow_mut().sent.rate = 50_000.0;
+    summary.flow_mut().received.rate = 250.0;
+    summary.flow_mut().lasted = Some(Lasted {
         sent_s: 0.01,
         completed_s: 0.02,
         received_s: 2.0,
@@ -167,9 +164,9 @@ fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
 #[test]
 fn a_rate_that_was_met_says_nothing_of_what_came_out() {
     let mut summary = summary();
-    summary.requested = requested();
-    summary.sent.rate = 60_000.0;
-    summary.received.rate = 54_360.0;
+    summary.messages_mut().requested = requested();
+    summary.flow_mut().sent.rate = 60_000.0;
+    summary.flow_mut().received.rate = 54_360.0;
     let record = record(RunState::Complete, &["quorum"]);
     let told = said(&record, &summary, None, true);
     let begins = "60,000 msg/s into (as requested) and 54,400 msg/s out of a quorum queue for 60 s";
@@ -191,8 +188,8 @@ fn long_names_are_shortened_in_the_middle_and_whole_beside() {
     assert!(of.text.chars().count() >= 40, "{}", of.text);
     assert!(of.whole.is_some_and(|whole| whole.len() == 258));
     // Also where there is hardly any room, and where the kind of the queue is long.
-    summary.received.rate = 12_345.0;
-    summary.requested = requested();
+    summary.flow_mut().received.rate = 12_345.0;
+    summary.messages_mut().requested = requested();
     let kind = "x".repeat(300);
     for record in [
         record(RunState::Failed, &["quorum"]),
@@ -251,7 +248,7 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
         ..Stall::default()
     };
     let mut summary = summary();
-    summary.requested = requested();
+    summary.messages_mut().requested = requested();
     let record = record(RunState::Complete, &["quorum"]);
     // As they are read from a file, in which the verdict's facts have none.
     summary.stalls = vec![
@@ -275,7 +272,7 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
 #[test]
 fn a_missed_rate_is_said_and_nothing_is_blamed() {
     let mut summary = summary();
-    summary.requested = requested();
+    summary.messages_mut().requested = requested();
     let text = said(
         &record(RunState::Complete, &["quorum", "quorum"]),
         &summary,
@@ -303,8 +300,8 @@ fn a_run_that_was_cut_off_says_so_first() {
 #[test]
 fn without_anything_measured_it_says_that() {
     let mut summary = summary();
-    summary.sent.rate = 0.0;
-    summary.latency = measure::Summaries::default();
+    summary.flow_mut().sent.rate = 0.0;
+    summary.messages_mut().latency = measure::Summaries::default();
     summary.cpu_cores = PerMessage::default();
     assert_eq!(
         said(&record(RunState::Complete, &[]), &summary, None, false),
@@ -315,8 +312,8 @@ fn without_anything_measured_it_says_that() {
 #[test]
 fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
     let mut summary = summary();
-    summary.received.rate = 98_765.0;
-    summary.requested = requested();
+    summary.flow_mut().received.rate = 98_765.0;
+    summary.messages_mut().requested = requested();
     let record = record(RunState::Failed, &["quorum", "classic"]);
     let verdict = Verdict {
         limited_by: LimitedBy::Generator,
@@ -335,6 +332,7 @@ fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
     let mut summary = ScenarioSummary {
         kind: "GET http://localhost:15672/api/queues?columns=name,messages_ready".to_owned(),
         unit: "requests".to_owned(),
+        role: Role::Server,
         counts: [(counter("begun"), 30), (counter("failed"), failed)].into(),
         headline: Some(Metric::END_TO_END),
         ..ScenarioSummary::default()
@@ -394,10 +392,9 @@ fn of_loads_beside_messages_the_worst_is_told_in_two_lines() {
         ("probe_queues", requests(900_000_000, 0)),
         ("probe_queue_page", requests(4_000_000, 0)),
     ];
-    summary.scenarios = slow
-        .into_iter()
-        .map(|(name, it)| (name.to_owned(), it))
-        .collect();
+    for (name, it) in slow {
+        summary.insert(name, it);
+    }
     let record = record(RunState::Complete, &["classic"; 200]);
     let text = |summary: &RunSummary| -> String {
         let parts = parts(&record, summary);
@@ -409,9 +406,7 @@ fn of_loads_beside_messages_the_worst_is_told_in_two_lines() {
     assert!(told.starts_with(begin), "{told}");
     assert!(told.chars().count() <= MOST_LETTERS, "{told}");
     // One that fails matters more than one that is slow.
-    summary
-        .scenarios
-        .insert("probe_queue_page".to_owned(), requests(4_000_000, 30));
+    summary.insert("probe_queue_page", requests(4_000_000, 30));
     let told = text(&summary);
     assert!(told.contains("; probe queue-page"), "{told}");
     assert!(!told.contains("http"), "{told}");

@@ -13,7 +13,7 @@ fn the_ledger_is_one_line_where_all_is_well() {
         exact: true,
         ..LedgerSummary::default()
     };
-    run.ledger = Some(clean);
+    run.flow_mut().ledger = Some(clean);
     for style in [TERMINAL, Style::PLAIN] {
         let text = summary(
             &shape(),
@@ -28,7 +28,7 @@ fn the_ledger_is_one_line_where_all_is_well() {
         );
         assert!(!text.contains("unconfirmed"), "{text}");
     }
-    run.ledger = Some(LedgerSummary {
+    run.flow_mut().ledger = Some(LedgerSummary {
         lost: 1_234,
         outstanding: 6,
         returned: 9,

@@ -82,23 +82,15 @@ fn a_run_that_missed_a_requirement_says_so_as_its_state() {
 #[test]
 fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let mut churned = run_summary(0);
-    churned.latency = Metric::MESSAGES
-        .into_iter()
-        .map(|m| (m, latency(0)))
-        .collect();
+    churned.messages_mut().latency = Default::default();
     let whole = Metric::named("whole_cycle", measure::MetricKind::Histogram).expect("a metric");
-    churned.churn = Some(archive::ScenarioSummary {
+    let cycles = archive::ScenarioSummary {
         latency: std::iter::once((whole, latency(500))).collect(),
         ..archive::ScenarioSummary::default()
-    });
-    let nothing = Throughput::default();
+    };
+    churned.insert("churn", cycles);
     let recorded = RunSummary {
-        sent: nothing,
-        received: nothing,
-        latency: Metric::MESSAGES
-            .into_iter()
-            .map(|m| (m, latency(0)))
-            .collect(),
+        scenarios: Default::default(),
         ..run_summary(0)
     };
     let entries = [churned, recorded].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
@@ -179,16 +171,8 @@ fn a_long_name_is_shortened_before_a_column_goes() {
 /// A recording has no load: neither a table of rates nor one of latencies, which would be empty.
 #[test]
 fn a_recording_shows_its_profile_and_no_empty_tables() {
-    let nothing = Throughput::default();
     let recorded = RunSummary {
-        sent: nothing,
-        completed: nothing,
-        received: nothing,
-        blocked: nothing,
-        latency: Metric::MESSAGES
-            .into_iter()
-            .map(|m| (m, latency(0)))
-            .collect(),
+        scenarios: Default::default(),
         ..run_summary(0)
     };
     let of = record(RunState::Complete, None);

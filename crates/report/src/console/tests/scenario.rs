@@ -34,9 +34,9 @@ fn each_counter_and_each_whole_latency_is_in_the_line() {
 fn cpu_for_each_operation_keeps_its_digits() {
     let scenario = archive::ScenarioSummary {
         unit: "channels".into(),
-        cpu_ms_each: PerMessage {
-            broker: Some(0.004_2),
-            client: Some(12.34),
+        cpu_us_each: PerMessage {
+            broker: Some(4.2),
+            client: Some(12_340.0),
         },
         failures: vec![archive::FailureCount {
             reason: "refused".into(),
@@ -152,6 +152,7 @@ fn two_probes() -> RunSummary {
             |key: &str, kind| Metric::named(&format!("{name}_{key}"), kind).expect("a metric");
         archive::ScenarioSummary {
             unit: "requests".into(),
+            role: measure::Role::Server,
             counts: [
                 (metric("begun", MetricKind::Counter), begun),
                 (metric("in_flight", MetricKind::Peak), 12),
@@ -178,12 +179,8 @@ fn the_counts_of_several_probes_have_their_names() {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
     }
     // Alone it needs none.
-    let mut alone = RunSummary {
-        sent: Throughput::default(),
-        received: Throughput::default(),
-        ..summary
-    };
-    alone.scenarios.remove("probe_b");
+    let mut alone = summary;
+    alone.scenarios.retain(|name, _| name == "probe_a");
     let text = super::summary(&shape(), &record, &alone, None, terminal(100));
     assert!(text.contains("\nprobe a begun 5"), "{text}");
 }

@@ -310,7 +310,6 @@ mod tests {
             steal: None,
             idle: None,
             waits: Waits::default(),
-            churn: None,
             scenarios: BTreeMap::new(),
         };
         let mut histogram = measure::new_histogram();
