@@ -162,7 +162,7 @@ fn run(bellows: &Path, load: &Load, url: &str, seconds: u64) -> Result<Option<Co
     let mut args = load.args.to_vec();
     args.extend(["--url", url, "--warmup", "3", "--duration", &seconds]);
     let summary = own::run(bellows, &args)?;
-    let cpu = summary.cpu_us_per_message.client;
+    let cpu = summary.messages().cpu_us_each.client;
     Ok(cpu
         .zip(summary.rss_mb.client)
         .map(|(cpu_us, memory_mb)| Cost { cpu_us, memory_mb }))

@@ -71,7 +71,8 @@ fn at(bench: &Bench, count: usize) -> Result<f64> {
         ],
     )?;
     summary
-        .cpu_us_per_message
+        .messages()
+        .cpu_us_each
         .client
         .context("bellows told no CPU time")
 }
@@ -106,7 +107,8 @@ pub fn acks(bench: &Bench) -> Result<Vec<Row>> {
         arguments.extend_from_slice(way);
         let summary = own::run(&bench.bellows, &arguments)?;
         let cost = summary
-            .cpu_us_per_message
+            .messages()
+            .cpu_us_each
             .client
             .context("bellows told no CPU time")?;
         let mut row = Row::new(
@@ -114,7 +116,7 @@ pub fn acks(bench: &Bench) -> Result<Vec<Row>> {
             "us/msg",
             cost,
         )
-        .note(format!("{:.0} msg/s out", summary.received.rate));
+        .note(format!("{:.0} msg/s out", summary.flow().received.rate));
         if let Some(first) = rows.first() {
             row = row.beside("--auto-ack", first.value);
         }

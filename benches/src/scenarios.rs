@@ -83,7 +83,8 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
     });
     let java = java.transpose()?;
     let cost = summary
-        .cpu_us_per_message
+        .messages()
+        .cpu_us_each
         .client
         .context("bellows told no CPU time")?;
     let memory = summary.rss_mb.client.context("bellows told no memory")?;
@@ -93,8 +94,8 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
             cost * 3.0 <= lapin.cpu_us_per_message
                 && java.is_none_or(|java| cost * 10.0 <= java.cpu_us_per_message)
         });
-    let mut rate =
-        Row::new("stream publish: rate", "msg/s", summary.sent.rate).beside("lapin", lapin.rate);
+    let mut rate = Row::new("stream publish: rate", "msg/s", summary.flow().sent.rate)
+        .beside("lapin", lapin.rate);
     let mut rss = Row::new("stream publish: client memory", "MB", memory)
         .beside("lapin", lapin.rss_mb)
         .goal("under 40 MB", memory < 40.0);
@@ -163,13 +164,18 @@ fn in_out(bench: &Bench, what: &InOut) -> Result<Vec<Row>> {
     args.extend_from_slice(&["--url", &url, "--warmup", "5", "--duration", &seconds]);
     let summary = own::run(&bench.bellows, &args)?;
     let cost = summary
-        .cpu_us_per_message
+        .messages()
+        .cpu_us_each
         .client
         .context("bellows told no CPU time")?;
     let memory = summary.rss_mb.client.context("bellows told no memory")?;
     let name = what.name;
     let mut cpu = Row::new(format!("{name}: client CPU"), "us/msg", cost);
-    let mut rate = Row::new(format!("{name}: rate"), "msg/s", summary.received.rate);
+    let mut rate = Row::new(
+        format!("{name}: rate"),
+        "msg/s",
+        summary.flow().received.rate,
+    );
     let mut rss =
         Row::new(format!("{name}: client memory"), "MB", memory).goal("under 40 MB", memory < 40.0);
     if let Some(classpath) = bench.perf_test_classpath.as_deref() {
@@ -214,7 +220,7 @@ fn embedded(bench: &Bench) -> Result<Vec<Row>> {
             &seconds,
         ],
     )?;
-    let rate = summary.sent.rate;
+    let rate = summary.flow().sent.rate;
     let memory = summary.rss_mb.client.context("bellows told no memory")?;
     let goal = if rate >= 2e6 {
         "2 M msg/s"
@@ -258,16 +264,16 @@ fn schedule(bench: &Bench) -> Result<Vec<Row>> {
         ],
     )?;
     node.stop()?;
-    let delay = summary.latency.get(Metric::SEND_DELAY);
+    let delay = summary.messages().latency.get(Metric::SEND_DELAY);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let busy = [
-        summary.cpu_us_per_message.broker,
-        summary.cpu_us_per_message.client,
+        summary.messages().cpu_us_each.broker,
+        summary.messages().cpu_us_each.client,
     ]
     .into_iter()
     .flatten()
     .sum::<f64>()
-        * summary.sent.rate
+        * summary.flow().sent.rate
         / 1e6;
     let free = cores as f64 - busy;
     let p99_us = delay.p99_ns as f64 / 1e3;
@@ -279,7 +285,7 @@ fn schedule(bench: &Bench) -> Result<Vec<Row>> {
                 Nanos(delay.p50_ns),
                 Nanos(delay.p99_9_ns),
                 Nanos(delay.max_ns),
-                summary.sent.rate
+                summary.flow().sent.rate
             )),
     ])
 }

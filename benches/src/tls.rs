@@ -72,7 +72,8 @@ fn own(bench: &Bench, url: &str, more: &[&str]) -> Result<f64> {
     arguments.extend_from_slice(more);
     let summary = own::run(&bench.bellows, &arguments)?;
     summary
-        .cpu_us_per_message
+        .messages()
+        .cpu_us_each
         .client
         .context("bellows told no CPU time")
 }

@@ -182,12 +182,12 @@ impl Ended {
 }
 
 fn figures(summary: &RunSummary) -> Result<Load> {
-    let latency = summary.latency.get(Metric::END_TO_END);
+    let latency = summary.messages().latency.get(Metric::END_TO_END);
     let of_broker = "bellows told no CPU time of the broker";
     Ok(Load {
-        broker_us: summary.cpu_us_per_message.broker.context(of_broker)?,
+        broker_us: summary.messages().cpu_us_each.broker.context(of_broker)?,
         broker_cores: summary.cpu_cores.broker.context(of_broker)?,
-        rate: summary.received.rate,
+        rate: summary.flow().received.rate,
         p99_ms: latency.p99_ns as f64 / 1e6,
     })
 }

@@ -238,10 +238,10 @@ fn bellows(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
     let mut args = case.own.to_vec();
     args.extend_from_slice(&["--url", url, "--warmup", &warmup, "--duration", &seconds]);
     let summary = own::run(&bench.bellows, &args)?;
-    let us_per_message = summary.cpu_us_per_message.client;
+    let us_per_message = summary.messages().cpu_us_each.client;
     Ok(Run {
         us_per_message: us_per_message.context("bellows told no CPU time")?,
-        rate: summary.sent.rate.max(summary.received.rate),
+        rate: summary.flow().sent.rate.max(summary.flow().received.rate),
     })
 }
 

@@ -206,7 +206,7 @@ fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos
         return measured;
     };
     let is_warmed_up = record.phases.iter().any(|it| it.phase == Phase::Warmup);
-    let later = summary.received.total > received;
+    let later = summary.flow().received.total > received;
     let is_counted = resolved
         .experiment
         .load
@@ -223,7 +223,7 @@ fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos
     };
     Sums {
         sent,
-        received: summary.received.total,
+        received: summary.flow().received.total,
         length: length + rest,
     }
 }
@@ -243,7 +243,7 @@ fn is_cut_off(resolved: &ResolvedRun, drained: Nanos) -> bool {
 /// missing, or nobody knows. Without a ledger it is the fewest that can be.
 fn not_received(record: &RunRecord) -> Option<(u64, Option<u64>)> {
     let summary = record.summary.as_ref()?;
-    let missing = match &summary.ledger {
+    let missing = match &summary.flow().ledger {
         Some(it) => (
             it.lost + it.outstanding + it.unconfirmed_missing,
             Some(it.sent),
@@ -270,7 +270,10 @@ fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Opt
         true => ", which the averages include",
         false => "",
     };
-    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
+    let ledger = record
+        .summary
+        .as_ref()
+        .and_then(|it| it.flow().ledger.as_ref());
     let may_come = ledger.is_none_or(|it| it.outstanding + it.unconfirmed_missing > 0);
     let longer = match is_cut_off && may_come {
         true => ": -st waits longer, -D until consumers have had their number",
@@ -355,7 +358,7 @@ fn remarks(record: &RunRecord) {
     let is_told = |it: &Finding| matches!(it, Finding::MessagesNotReceived { .. });
     told.warnings.retain(|it| !is_told(&it.finding));
     let mut text = console::remarks(&told, style);
-    if let Some(ledger) = &summary.ledger
+    if let Some(ledger) = &summary.flow().ledger
         && ledger.lost + ledger.outstanding + ledger.corrupt > 0
     {
         text.push_str(&format!(
@@ -368,7 +371,7 @@ fn remarks(record: &RunRecord) {
 
 #[cfg(test)]
 mod tests {
-    use archive::{PhaseSpan, RunSummary, Throughput, Tier, Warning};
+    use archive::{MessageFlow, PhaseSpan, RunSummary, Throughput, Tier, Warning};
     use measure::ledger::LedgerSummary;
 
     use super::*;
@@ -392,19 +395,23 @@ mod tests {
             sent: None,
             drained_s: drained,
         };
+        let mut summary = RunSummary {
+            warnings: vec![Warning::new(Tier::Caution, without_ledger)],
+            ..RunSummary::default()
+        };
+        *summary.flow_mut() = MessageFlow {
+            sent: all(500),
+            received: all(received),
+            ledger,
+            ..MessageFlow::default()
+        };
         RunRecord {
             state: RunState::Complete,
             phases: vec![
                 span(Phase::Measure, 0.0, 1.0),
                 span(Phase::Drain, 1.0, 1.0 + drained),
             ],
-            summary: Some(RunSummary {
-                sent: all(500),
-                received: all(received),
-                warnings: vec![Warning::new(Tier::Caution, without_ledger)],
-                ledger,
-                ..RunSummary::default()
-            }),
+            summary: Some(summary),
             ..RunRecord::default()
         }
     }

@@ -158,7 +158,7 @@ fn check_slices(run: &RunReader) {
 /// The console's summary has these numbers.
 fn check_console(text: &str, summary: &RunSummary) {
     for metric in Metric::MESSAGES {
-        let latency = summary.latency.get(metric);
+        let latency = summary.messages().latency.get(metric);
         let start = format!("{}  ", metric.name());
         let row = text.lines().find(|line| line.starts_with(&start));
         let row = row.unwrap_or_else(|| panic!("no {start} in {text}"));
@@ -199,17 +199,18 @@ fn whatever_shows_a_run_shows_the_same() {
             run.merged(Phase::Measure).expect("a log"),
             run.merged(Phase::Warmup).expect("a log"),
         );
-        assert_eq!(summary.latency, measured.messages(), "JSON and log");
+        let messages = summary.messages();
+        assert_eq!(messages.latency, measured.messages(), "JSON and log");
         check_console(&ended.stdout, &summary);
         check_slices(&run);
         check_page(&page_parts(&folder.join("report.html")), &measured, &warmup);
 
         // Everything that was sent was acknowledged, and is in one of the phases.
         let all = |metric| measured.histogram(metric).len() + warmup.histogram(metric).len();
-        assert_eq!(all(Metric::ACK_RESPONSE), summary.completed.total);
-        assert_eq!(all(Metric::END_TO_END), summary.received.total);
+        assert_eq!(all(Metric::ACK_RESPONSE), summary.flow().completed.total);
+        assert_eq!(all(Metric::END_TO_END), summary.flow().received.total);
         // What the schedule had due in the measured phase, to a message at either end.
-        let due = summary.requested.as_ref().expect("a schedule").rate
+        let due = summary.requested().expect("a schedule").rate
             * run
                 .record
                 .phases

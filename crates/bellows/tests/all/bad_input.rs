@@ -163,7 +163,10 @@ fn a_load_that_is_refused_has_emptied_no_queue() {
     let ended = on(&["consumer", "queue://kept", "--duration", "1", "--json"]);
     ended.assert_ok();
     let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(summary["received"]["total"], 5, "{summary}");
+    assert_eq!(
+        summary["scenarios"]["messages"]["received"]["total"], 5,
+        "{summary}"
+    );
 }
 
 #[test]

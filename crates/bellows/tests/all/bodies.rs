@@ -125,7 +125,7 @@ fn summary(url: &str, line: &str) -> serde_json::Value {
     let json = common::only_run(dir.path()).join("run.json");
     let json = fs::read_to_string(json).expect("json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("json");
-    json["summary"].clone()
+    json["summary"]["scenarios"]["messages"].clone()
 }
 
 #[test]

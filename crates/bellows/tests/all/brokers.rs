@@ -384,9 +384,10 @@ fn a_rabbitmq_that_is_started_once_serves_two_runs() {
             (summary.broker.kind.as_str(), summary.broker.pid),
             ("rabbitmq", pid)
         );
-        assert_eq!(summary.ledger.map(|ledger| ledger.lost), Some(0));
-        assert!(summary.received.total >= 200, "{}", summary.received.total);
-        assert!(summary.cpu_us_per_message.broker > Some(0.0));
+        let flow = summary.flow();
+        assert_eq!(flow.ledger.map(|ledger| ledger.lost), Some(0));
+        assert!(flow.received.total >= 200, "{}", flow.received.total);
+        assert!(summary.messages().cpu_us_each.broker > Some(0.0));
         assert_eq!(outcome.record.topology.queues.len(), 1);
     }
 }
@@ -421,10 +422,10 @@ fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then()
     ended.assert_ok();
     let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert!(
-        summary["received"]["total"].as_u64() > Some(400),
+        summary["scenarios"]["messages"]["received"]["total"].as_u64() > Some(400),
         "{summary:#}"
     );
-    assert_eq!(summary["ledger"]["lost"], 0);
+    assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0);
     assert!(!ended.stdout.contains("certificate_not_checked"));
     assert_eq!(fs::read_dir(keys.path()).expect("folder").count(), 0);
 }

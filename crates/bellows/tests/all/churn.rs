@@ -57,7 +57,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     let ended = run(dir.path(), &["run", "refused.toml", "--json", "--quiet"]);
     ended.assert_ok();
     let object = object(&ended.stdout);
-    let churn = &object["churn"];
+    let churn = &object["scenarios"]["churn"];
     let refused = &object["faults"].as_array().expect("faults").iter();
     let refused = refused.clone().find(|f| f["kind"] == "refuse-login");
     assert_eq!(refused.expect("the fault")["count"], 37, "{object:#}");
@@ -71,7 +71,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     let failures = churn["failures"].as_array().expect("failures");
     assert_eq!(failures.len(), 1, "one reason: {failures:#?}");
     assert_eq!(failures[0]["count"], 37);
-    let steps = &churn["steps"];
+    let steps = &churn["latency"];
     assert_eq!(steps["cycle"]["count"], 300 - 37);
     assert_eq!(steps["connect"]["count"], 300, "refusals come after it");
     // 20 cycles were due in the stall, evenly: the slowest of them waited for nearly all of it.
@@ -79,7 +79,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     assert!(max > 90_000_000, "{steps:#}");
     let p50 = steps["cycle"]["p50_ns"].as_u64().expect("p50");
     assert!(p50 < max / 2, "{steps:#}");
-    let asked = &object["requested"];
+    let asked = &churn["requested"];
     assert_eq!(
         asked["rate"].as_f64().map(f64::round),
         Some(200.0),
@@ -193,21 +193,33 @@ fn connections_come_and_go_beside_messages() {
     );
     ended.assert_ok();
     let object = object(&ended.stdout);
-    let churn = &object["churn"];
+    let churn = &object["scenarios"]["churn"];
     assert_eq!(
         (&churn["begun"], &churn["completed"]),
         (&60.into(), &60.into())
     );
-    assert_eq!(churn["steps"]["log_in"]["count"], 60, "{churn:#}");
-    assert_eq!(object["sent"]["total"], 2_000, "{object:#}");
-    assert_eq!(object["received"]["total"], 2_000);
-    assert_eq!(object["latency"]["end_to_end"]["count"], 1_500);
-    assert_eq!(object["ledger"]["lost"], 0);
+    assert_eq!(churn["latency"]["log_in"]["count"], 60, "{churn:#}");
+    assert_eq!(
+        object["scenarios"]["messages"]["sent"]["total"], 2_000,
+        "{object:#}"
+    );
+    assert_eq!(object["scenarios"]["messages"]["received"]["total"], 2_000);
+    assert_eq!(
+        object["scenarios"]["messages"]["latency"]["end_to_end"]["count"],
+        1_500
+    );
+    assert_eq!(object["scenarios"]["messages"]["ledger"]["lost"], 0);
     // The CPU of either cannot be told from the other's.
-    assert_eq!(object["cpu_us_per_message"]["broker"], Value::Null);
-    assert_eq!(churn["cpu_ms_per_cycle"]["broker"], Value::Null);
+    assert_eq!(
+        object["scenarios"]["messages"]["cpu_us_each"]["broker"],
+        Value::Null
+    );
+    assert_eq!(churn["cpu_us_each"]["broker"], Value::Null);
     let rate = |of: &Value| of["requested"]["rate"].as_f64().map(f64::round);
-    assert_eq!((rate(&object), rate(churn)), (Some(500.0), Some(20.0)));
+    assert_eq!(
+        (rate(&object["scenarios"]["messages"]), rate(churn)),
+        (Some(500.0), Some(20.0))
+    );
     // Whenever the last cycle began: requested and achieved are of the same cycles as the counts.
     let achieved = churn["requested"]["achieved"].as_f64().expect("a share");
     assert!((achieved - 1.0).abs() < 1e-9, "{churn:#}");
@@ -216,7 +228,7 @@ fn connections_come_and_go_beside_messages() {
     let both = series.lines().filter(|line| {
         let point: Value = serde_json::from_str(line).expect("JSON");
         point["counters"]["sent"].as_u64() > Some(400)
-            && point["cycles"]["begun"].as_u64() > Some(10)
+            && point["scenarios"]["churn"]["begun"].as_u64() > Some(10)
     });
     assert!(both.count() >= 3, "each second has both: {series}");
 }
@@ -254,13 +266,13 @@ fn rabbitmq_ends_every_cycle_in_order() {
         );
         ended.assert_ok();
         let object = object(&ended.stdout);
-        let churn = &object["churn"];
+        let churn = &object["scenarios"]["churn"];
         let count = |key: &str| churn[key].as_u64().expect("a count");
         // A machine whose disk is busy may hold the node up for a second: what was due then is not begun.
         assert_eq!(count("begun") + count("not_begun"), 120, "{churn:#}");
         assert!(count("begun") > 40, "{churn:#}");
         assert_eq!(churn["completed"], churn["begun"], "{churn:#}");
-        assert_eq!(churn["steps"][step]["count"], churn["begun"], "{churn:#}");
+        assert_eq!(churn["latency"][step]["count"], churn["begun"], "{churn:#}");
         assert!(object["verdict"].is_object());
         let copied = object["profiles"][0]["copied_share"].as_f64();
         if step == "log_in" && copied.is_some_and(|share| share > 0.5) {

@@ -517,7 +517,9 @@ fn a_requested_rate_is_an_open_loop() {
         let ended = run(dir.path(), &args);
         ended.assert_ok();
         let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-        summary["sent"]["rate"].as_f64().unwrap()
+        summary["scenarios"]["messages"]["sent"]["rate"]
+            .as_f64()
+            .unwrap()
     };
     let open = sent(&["--rate", "0.3k", "--duration", "2"]);
     assert!(open > 200.0, "{open}");

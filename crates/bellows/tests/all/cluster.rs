@@ -80,7 +80,7 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     let ended = common::start(common::bellows(dir.path(), &args)).end();
     ended.assert_ok();
     let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    let ledger = &summary["ledger"];
+    let ledger = &summary["scenarios"]["messages"]["ledger"];
     assert_eq!(ledger["lost"], 0, "{summary:#}");
     assert_eq!(ledger["corrupt"], 0, "{summary:#}");
     let fault = &summary["faults"][0];

@@ -229,7 +229,7 @@ impl Scenery {
 /// Messages that a client received, and those that it lost.
 fn delivered(summary: &str) -> Option<(u64, u64)> {
     let summary: Value = serde_json::from_str(summary).ok()?;
-    let ledger = &summary["ledger"];
+    let ledger = &summary["scenarios"]["messages"]["ledger"];
     Some((ledger["delivered"].as_u64()?, ledger["lost"].as_u64()?))
 }
 

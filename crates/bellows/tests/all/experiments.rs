@@ -166,8 +166,11 @@ fn queues_are_filled_before_the_run() {
         .with_file_name("run.json");
     let record: Value =
         serde_json::from_slice(&std::fs::read(record).expect("run.json")).expect("JSON");
-    assert_eq!(record["summary"]["received"]["total"], 5000);
-    assert!(record["summary"]["ledger"].is_null());
+    assert_eq!(
+        record["summary"]["scenarios"]["messages"]["received"]["total"],
+        5000
+    );
+    assert!(record["summary"]["scenarios"]["messages"]["ledger"].is_null());
 
     let args = ["--set", "load.0.destination=topic://news"];
     run(&args).assert_error(2, &["load.0.fill", "goes to nobody"]);

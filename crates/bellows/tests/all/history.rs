@@ -72,7 +72,7 @@ fn set_latency(run_dir: &str, nanoseconds: u64) {
     let path = std::path::Path::new(run_dir).join("run.json");
     let text = fs::read(&path).expect("run.json");
     let mut record: Value = serde_json::from_slice(&text).expect("JSON");
-    let latency = record["summary"]["latency"]["ack_response"]
+    let latency = record["summary"]["scenarios"]["messages"]["latency"]["ack_response"]
         .as_object_mut()
         .expect("a latency");
     for (_, value) in latency.iter_mut().filter(|it| it.0.ends_with("_ns")) {

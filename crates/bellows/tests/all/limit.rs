@@ -93,7 +93,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
     let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat());
     assert_eq!(ended.code(), Some(0), "{command}: {}", ended.stderr);
-    let sent = found(&ended)["sent"]["rate"].as_f64();
+    let sent = found(&ended)["scenarios"]["messages"]["sent"]["rate"].as_f64();
     assert!(
         sent.is_some_and(|it| (it - rate).abs() < rate * 0.02),
         "{sent:?} {rate}"

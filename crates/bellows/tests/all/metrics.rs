@@ -179,7 +179,7 @@ fn prometheus_scrapes_what_the_run_recorded() {
     );
     let summary = json(&String::from_utf8_lossy(&ended.stdout));
     assert!((rate - 2_000.0).abs() < 700.0, "{rate}");
-    let recorded = summary["latency"]["ack_response"]["p99_ns"]
+    let recorded = summary["scenarios"]["messages"]["latency"]["ack_response"]["p99_ns"]
         .as_f64()
         .expect("p99")
         / 1e9;
@@ -229,15 +229,18 @@ fn influxdb_is_sent_every_message_that_was_counted() {
     let last = |name: &str| query(&format!("SELECT LAST(counter) FROM {name}"))[0][1].as_u64();
     assert_eq!(
         last("bellows_messages_sent"),
-        summary["sent"]["total"].as_u64()
+        summary["scenarios"]["messages"]["sent"]["total"].as_u64()
     );
     assert_eq!(
         last("bellows_messages_received"),
-        summary["received"]["total"].as_u64()
+        summary["scenarios"]["messages"]["received"]["total"].as_u64()
     );
     let latency =
         query("SELECT LAST(count) FROM bellows_latency_seconds WHERE latency='ack_response'");
-    assert_eq!(latency[0][1].as_u64(), summary["sent"]["total"].as_u64());
+    assert_eq!(
+        latency[0][1].as_u64(),
+        summary["scenarios"]["messages"]["sent"]["total"].as_u64()
+    );
     let seconds = query("SELECT COUNT(gauge) FROM bellows_machine_context_switches_per_second");
     assert!(
         seconds[0][1].as_u64().is_some_and(|count| count >= 4),

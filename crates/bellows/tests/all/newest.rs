@@ -56,7 +56,10 @@ fn it_is_loaded_and_profiled_with_whole_stacks() {
     }
     let summary = json(&ended);
     assert_eq!(summary["broker"]["version"], node.version(), "{summary:#}");
-    assert_eq!(summary["ledger"]["lost"], 0, "{summary:#}");
+    assert_eq!(
+        summary["scenarios"]["messages"]["ledger"]["lost"], 0,
+        "{summary:#}"
+    );
     let record = fs::read(common::only_run(folder.path()).join("run.json")).expect("run.json");
     let record: Value = serde_json::from_slice(&record).expect("JSON");
     assert_eq!(record["topology"]["queues"][0]["name"], "one", "{record:#}");
@@ -94,13 +97,14 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
     let args = ["run", "newest.toml", "--json", "--quiet"];
     let summary = json(&common::run(folder.path(), &args));
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
-        let count = &summary["ledger"][fault];
+        let count = &summary["scenarios"]["messages"]["ledger"][fault];
         assert!(
             count.is_null() || *count == 0,
             "{fault}: {load}: {summary:#}"
         );
     }
-    let counts = ["sent", "completed", "received"].map(|it| summary[it]["total"].as_u64());
+    let counts = ["sent", "completed", "received"]
+        .map(|it| summary["scenarios"]["messages"][it]["total"].as_u64());
     (summary, counts)
 }
 
@@ -135,12 +139,18 @@ fn it_is_loaded_over_amqp_1_0() {
         "message-count = 500\nmax-pending = 10\nexchange = { name = \"amq.direct\" }\nbind = false";
     let (summary, counts) = over_amqp10(&node, load);
     assert_eq!(counts, [Some(500), Some(500), Some(0)], "{summary:#}");
-    assert_eq!(summary["ledger"]["returned"], 500, "{summary:#}");
+    assert_eq!(
+        summary["scenarios"]["messages"]["ledger"]["returned"], 500,
+        "{summary:#}"
+    );
     // Rejected: the queue takes ten.
     let load = "message-count = 500\nmax-pending = 1\nconsumers = 0\n\
                 arguments = { x-max-length = 10, x-overflow = \"reject-publish\" }";
     let (summary, _) = over_amqp10(&node, load);
-    assert_eq!(summary["completed"]["total"], 10, "{summary:#}");
+    assert_eq!(
+        summary["scenarios"]["messages"]["completed"]["total"], 10,
+        "{summary:#}"
+    );
 }
 
 /// A missing queue, and a broker that does not speak the protocol.
@@ -189,8 +199,12 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
     let folder = experiment(Path::new(""), &format!("{}{REFUSED}", node.broker()));
     let args = ["run", "newest.toml", "--json", "--quiet"];
     let summary = json(&common::run(folder.path(), &args));
-    assert_eq!(summary["ledger"]["lost"], 0, "{summary:#}");
-    let counts = ["sent", "received"].map(|it| summary[it]["total"].as_u64());
+    assert_eq!(
+        summary["scenarios"]["messages"]["ledger"]["lost"], 0,
+        "{summary:#}"
+    );
+    let counts =
+        ["sent", "received"].map(|it| summary["scenarios"]["messages"][it]["total"].as_u64());
     assert!(
         counts[0] > Some(900) && counts[0] == counts[1],
         "{summary:#}"
@@ -264,7 +278,10 @@ fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
     let folder = experiment(&root, CLUSTER);
     let args = ["run", "newest.toml", "--json", "--quiet"];
     let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
-    assert_eq!(summary["ledger"]["lost"], 0, "{summary:#}");
+    assert_eq!(
+        summary["scenarios"]["messages"]["ledger"]["lost"], 0,
+        "{summary:#}"
+    );
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
     let fault = &summary["faults"][0];
@@ -337,7 +354,10 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
         "--quiet",
     ];
     let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
-    assert_eq!(summary["received"]["total"], 1000, "{summary:#}");
+    assert_eq!(
+        summary["scenarios"]["messages"]["received"]["total"], 1000,
+        "{summary:#}"
+    );
 }
 
 /// A release with trace sessions answers bellows' requests, and keeps nothing of them.

@@ -204,7 +204,7 @@ fn averages_of_counted_messages_last_until_they_were_worked_on() {
     // The report's are each over its own time, which the console's averages have in common.
     let json = fs::read_to_string(common::only_run(dir.path()).join("run.json")).expect("json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("json");
-    let summary = &json["summary"];
+    let summary = &json["summary"]["scenarios"]["messages"];
     let seconds = |name: &str| summary["lasted"][name].as_f64().expect(name);
     let rate = |name: &str| summary[name]["rate"].as_f64().expect(name);
     assert!(seconds("received_s") >= 1.9, "{summary:#}");
@@ -274,8 +274,14 @@ fn counts_and_sequences_are_each_clients() {
     let json = common::only_run(dir.path()).join("run.json");
     let json = fs::read_to_string(json).expect("json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("json");
-    assert_eq!(json["summary"]["sent"]["total"], 300);
-    assert_eq!(json["summary"]["received"]["total"], 300);
+    assert_eq!(
+        json["summary"]["scenarios"]["messages"]["sent"]["total"],
+        300
+    );
+    assert_eq!(
+        json["summary"]["scenarios"]["messages"]["received"]["total"],
+        300
+    );
     let load = &json["experiment"]["load"][0];
     assert_eq!(load["destinations"][2], "queue://q-03");
     assert_eq!(load["total-consumers"], 6);
@@ -285,7 +291,11 @@ fn counts_and_sequences_are_each_clients() {
 fn totals(dir: &Path) -> (u64, u64) {
     let json = fs::read_to_string(common::only_run(dir).join("run.json")).expect("json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("json");
-    let total = |name: &str| json["summary"][name]["total"].as_u64().expect("total");
+    let total = |name: &str| {
+        json["summary"]["scenarios"]["messages"][name]["total"]
+            .as_u64()
+            .expect("total")
+    };
     (total("sent"), total("received"))
 }
 
@@ -450,7 +460,11 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
             .next();
         let json = fs::read_to_string(run.expect("a run").path().join("run.json")).expect("json");
         let json: serde_json::Value = serde_json::from_str(&json).expect("json");
-        counts.push(json["summary"][total]["total"].as_u64().unwrap_or_default());
+        counts.push(
+            json["summary"]["scenarios"]["messages"][total]["total"]
+                .as_u64()
+                .unwrap_or_default(),
+        );
         shape(&ended.stdout);
     }
     let [sent, received] = counts[..] else {

@@ -125,9 +125,15 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     assert_eq!(found.len(), 2);
     for record in &found {
         let summary = &record["summary"];
-        assert_eq!(summary["received"]["total"], 20_000, "{summary:#}");
+        assert_eq!(
+            summary["scenarios"]["messages"]["received"]["total"], 20_000,
+            "{summary:#}"
+        );
         // Their age is that of the data, and no latency of this run.
-        assert_eq!(summary["latency"]["end_to_end"]["count"], 0, "{summary:#}");
+        assert_eq!(
+            summary["scenarios"]["messages"]["latency"]["end_to_end"]["count"], 0,
+            "{summary:#}"
+        );
         assert_eq!(messages_in(record, "backlog"), Some(2_000));
         assert_eq!(messages_in(record, "empty49"), Some(0));
         let events = record["events"].to_string();
@@ -166,7 +172,10 @@ fn both_sides_of_a_comparison_begin_with_the_same_data() {
     let found = records(dir);
     assert!(found.len() >= 5 && found.len() % 2 == 1, "{ended:#?}");
     for record in &found {
-        assert_eq!(record["summary"]["received"]["total"], 20_000, "{record:#}");
+        assert_eq!(
+            record["summary"]["scenarios"]["messages"]["received"]["total"], 20_000,
+            "{record:#}"
+        );
     }
     assert_eq!(kept(dir).len(), 1, "both sides began with the same data");
 }

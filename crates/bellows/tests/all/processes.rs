@@ -29,7 +29,7 @@ fn of_two_brokers_on_one_port_ours_is_watched() {
         let summary = object(bellows(dir.path(), &words));
         assert_eq!(summary["broker"]["pid"], broker.child.id(), "{summary:#}");
         assert!(
-            summary["cpu_us_per_message"]["broker"].is_number(),
+            summary["scenarios"]["messages"]["cpu_us_each"]["broker"].is_number(),
             "{summary:#}"
         );
     }
@@ -74,9 +74,11 @@ fn the_cpu_of_all_loaded_brokers_counts() {
         &["run", "two.toml", "--json", "--quiet"],
     ));
     let total = used() - before;
-    let each = summary["cpu_us_per_message"]["broker"].as_f64();
+    let each = summary["scenarios"]["messages"]["cpu_us_each"]["broker"].as_f64();
     let each = each.expect("both processes are known");
-    let messages = summary["sent"]["total"].as_f64().expect("a number");
+    let messages = summary["scenarios"]["messages"]["sent"]["total"]
+        .as_f64()
+        .expect("a number");
     let share = each * messages / 1e6 / total;
     assert!(
         (0.6..1.1).contains(&share),

@@ -53,10 +53,16 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
         let ended = client(dir.path(), &node.url(), &args).end();
         ended.assert_ok();
         let summary = summary(&ended);
-        let sent = summary["sent"]["total"].as_u64().expect("sent");
+        let sent = summary["scenarios"]["messages"]["sent"]["total"]
+            .as_u64()
+            .expect("sent");
         assert!(sent > 1_000, "{kind}: only {sent} sent");
-        assert_eq!(summary["completed"]["total"].as_u64(), Some(sent), "{kind}");
-        let broker = summary["cpu_us_per_message"]["broker"]
+        assert_eq!(
+            summary["scenarios"]["messages"]["completed"]["total"].as_u64(),
+            Some(sent),
+            "{kind}"
+        );
+        let broker = summary["scenarios"]["messages"]["cpu_us_each"]["broker"]
             .as_f64()
             .expect("broker CPU");
         assert!(
@@ -170,10 +176,12 @@ fn a_client_cleans_up_what_it_declared() {
     let ended = common::run(dir.path(), &arguments);
     ended.assert_ok();
     let summary = summary(&ended);
-    let sent = summary["sent"]["total"].as_u64().expect("a number");
+    let sent = summary["scenarios"]["messages"]["sent"]["total"]
+        .as_u64()
+        .expect("a number");
     // Each queue has a copy, and none of the fifty.
     assert_eq!(
-        summary["received"]["total"].as_u64(),
+        summary["scenarios"]["messages"]["received"]["total"].as_u64(),
         Some(2 * sent),
         "{summary:#}"
     );
@@ -201,10 +209,12 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
         let ended = common::start(common::bellows(dir.path(), &args)).end();
         ended.assert_ok();
         let summary = summary(&ended);
-        let sent = summary["sent"]["total"].as_u64().expect("sent");
+        let sent = summary["scenarios"]["messages"]["sent"]["total"]
+            .as_u64()
+            .expect("sent");
         // Every subscriber of a stream gets every message.
         let receivers = if kind == "stream" { 2 } else { 1 };
-        let ledger = &summary["ledger"];
+        let ledger = &summary["scenarios"]["messages"]["ledger"];
         assert_eq!(ledger["sent"], sent * receivers, "{kind}: {summary:#}");
         assert_eq!(ledger["delivered"], sent * receivers, "{kind}: {summary:#}");
         for key in [
@@ -252,7 +262,7 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     ended.assert_ok();
     let summary = summary(&ended);
     let of = |metric: &str, key: &str| {
-        summary["latency"][metric][key]
+        summary["scenarios"]["messages"]["latency"][metric][key]
             .as_u64()
             .unwrap_or_else(|| panic!("{metric} {key}"))
     };
@@ -413,7 +423,7 @@ for = "500ms"
     let back = fault["back_s"].as_f64().expect("it comes back");
     let first = fault["first_confirm_s"].as_f64().expect("a confirm");
     assert!((0.5..24.0).contains(&back) && first > 0.5, "{fault:#}");
-    let max = summary["latency"]["ack_response"]["max_ns"].as_u64();
+    let max = summary["scenarios"]["messages"]["latency"]["ack_response"]["max_ns"].as_u64();
     let longest = max.expect("latency") as f64 / 1e9;
     // A message that was due just after the crash waited for its client's first confirm. The last client is back later:
     // each tries less often the longer the broker is away.
@@ -443,7 +453,7 @@ recover = "100ms-400ms"
         )
     };
     let summary = summary_of_a_crash(&(load("quorum") + &load("stream")));
-    let ledger = &summary["ledger"];
+    let ledger = &summary["scenarios"]["messages"]["ledger"];
     assert_eq!(ledger["lost"], 0, "{summary:#}");
     assert_eq!(
         (&ledger["duplicated"], &ledger["corrupt"]),
@@ -453,7 +463,12 @@ recover = "100ms-400ms"
     let count = |key: &str| ledger[key].as_u64().expect("count");
     let (sent, delivered) = (count("sent"), count("delivered"));
     assert_eq!(sent, delivered + count("unconfirmed_missing"), "{ledger:#}");
-    assert_eq!(sent, summary["sent"]["total"].as_u64().expect("total"));
+    assert_eq!(
+        sent,
+        summary["scenarios"]["messages"]["sent"]["total"]
+            .as_u64()
+            .expect("total")
+    );
     let lost = summary["warnings"].as_array().expect("warnings");
     assert!(
         lost.iter().any(|w| w["code"] == "connections_lost"),
@@ -479,10 +494,12 @@ prefetch = 1
 recover = "100ms-400ms"
 "#;
     let summary = summary_of_a_crash(load);
-    let ledger = &summary["ledger"];
+    let ledger = &summary["scenarios"]["messages"]["ledger"];
     let count = |key: &str| ledger[key].as_u64().expect("count");
     assert!(count("lost") > 0, "{summary:#}");
-    let received = summary["received"]["total"].as_u64().expect("received");
+    let received = summary["scenarios"]["messages"]["received"]["total"]
+        .as_u64()
+        .expect("received");
     assert_eq!(count("delivered"), received, "{summary:#}");
     assert_eq!(
         count("sent"),

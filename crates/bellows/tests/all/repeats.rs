@@ -71,7 +71,9 @@ fn repeated_runs_say_how_far_their_figures_spread() {
             .join("run.json");
         let record: Value =
             serde_json::from_slice(&fs::read(file).expect("run.json")).expect("JSON");
-        record["summary"]["sent"]["rate"].as_f64().expect("a rate")
+        record["summary"]["scenarios"]["messages"]["sent"]["rate"]
+            .as_f64()
+            .expect("a rate")
     };
     let rates: Vec<f64> = found["runs"]
         .as_array()
@@ -143,7 +145,7 @@ fn repeats_are_one_object_for_machines() {
     valid("repeats.schema.json", &object);
     valid("run.schema.json", &object["summaries"][1]);
     assert_eq!(object["summaries"].as_array().map(Vec::len), Some(2));
-    assert_eq!(object["summaries"][1]["schema"], "bellows.run/1");
+    assert_eq!(object["summaries"][1]["schema"], "bellows.run/2");
     assert!(
         object["figures"][0]["interval"].is_null(),
         "two runs have no interval"

@@ -88,21 +88,21 @@ fn json_is_one_object_that_its_schema_describes() {
         common::schema::problems(&schema, &object),
         Vec::<String>::new()
     );
-    assert_eq!(object["sent"]["total"], 4_000);
-    assert_eq!(object["received"]["total"], 4_000);
+    assert_eq!(object["scenarios"]["messages"]["sent"]["total"], 4_000);
+    assert_eq!(object["scenarios"]["messages"]["received"]["total"], 4_000);
     let record = read_json(&only_run(dir.path()).join("run.json"));
     assert_eq!(record["summary"], object, "run.json holds another summary");
 
     // The validator itself notices what is wrong.
     let mut wrong = object;
-    wrong["sent"]["total"] = Value::from(-1);
-    wrong["latency"]["transfer"]["p99_ns"] = Value::from("fast");
+    wrong["scenarios"]["messages"]["sent"]["total"] = Value::from(-1);
+    wrong["scenarios"]["messages"]["latency"]["transfer"]["p99_ns"] = Value::from("fast");
     wrong["extra"] = Value::from(1);
     wrong["warnings"][0]["code"] = Value::from("made_up");
     wrong.as_object_mut().expect("object").remove("profiles");
     let found = common::schema::problems(&schema, &wrong);
     for place in [
-        "$.sent.total: minimum",
+        "messages.sent.total: minimum",
         "p99_ns: type",
         "$: additionalProperties",
         "code: enum",
@@ -177,15 +177,18 @@ fn client_producer_and_consumer_count_the_same_messages() {
     };
     let client = with("client", &["--max-pending", "50", "--no-archive"]);
     assert_eq!(
-        (&client["sent"]["total"], &client["received"]["total"]),
+        (
+            &client["scenarios"]["messages"]["sent"]["total"],
+            &client["scenarios"]["messages"]["received"]["total"]
+        ),
         (&500.into(), &500.into())
     );
     assert_eq!(client["run_dir"], "");
     let producer = with("producer", &["--max-pending", "50"]);
-    assert_eq!(producer["completed"]["total"], 500);
-    assert_eq!(producer["received"]["total"], 0);
+    assert_eq!(producer["scenarios"]["messages"]["completed"]["total"], 500);
+    assert_eq!(producer["scenarios"]["messages"]["received"]["total"], 0);
     let consumer = with("consumer", &["--ack-every", "10", "--hdr", "out.hlog"]);
-    assert_eq!(consumer["received"]["total"], 500);
+    assert_eq!(consumer["scenarios"]["messages"]["received"]["total"], 500);
     assert!(
         fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end"))
     );
@@ -320,9 +323,11 @@ fn a_load_with_recover_outlives_its_broker() {
     let unsent = unanswered
         .and_then(|it| it["values"]["unsent"].as_u64())
         .unwrap_or(0);
-    let sent = summary["sent"]["total"].as_u64().expect("a count");
+    let sent = summary["scenarios"]["messages"]["sent"]["total"]
+        .as_u64()
+        .expect("a count");
     assert_eq!(sent + unsent, 2_000, "{summary:#}");
-    let max = summary["latency"]["ack_response"]["max_ns"].as_u64();
+    let max = summary["scenarios"]["messages"]["latency"]["ack_response"]["max_ns"].as_u64();
     assert!(max.is_some_and(|ns| ns >= 380_000_000), "{summary:#}");
     assert!(
         warnings.iter().any(|w| w["code"] == "connections_lost"),
@@ -353,7 +358,8 @@ fn the_first_signal_ends_in_order() {
         assert!(ended.report().is_file(), "{ended:#?}");
         let record = read_json(&only_run(dir.path()).join("run.json"));
         assert_eq!(record["state"], "interrupted");
-        let (sent, received) = (&record["summary"]["sent"], &record["summary"]["received"]);
+        let messages = &record["summary"]["scenarios"]["messages"];
+        let (sent, received) = (&messages["sent"], &messages["received"]);
         assert_eq!(sent["total"], received["total"], "the drain was left out");
     }
 }
@@ -537,10 +543,12 @@ fn what_was_asked_for_stands_against_what_was_sent() {
         common::schema::problems(&schema, &object),
         Vec::<String>::new()
     );
-    let requested = &object["requested"];
+    let requested = &object["scenarios"]["messages"]["requested"];
     let total = requested["total"].as_f64().expect("a number");
     assert!((total - 500.0).abs() < 5.0, "{requested}");
-    let sent = object["sent"]["total"].as_f64().expect("a number");
+    let sent = object["scenarios"]["messages"]["sent"]["total"]
+        .as_f64()
+        .expect("a number");
     // The root of 500 is 22.
     assert!((sent - 500.0).abs() < 110.0, "{sent}");
     let windows = requested["over_time"].as_array().expect("windows");
@@ -559,8 +567,8 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     ]);
     ended.assert_ok();
     let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
-    assert_eq!(object["closed_loop"], true);
-    assert_eq!(object["requested"], Value::Null);
+    assert_eq!(object["scenarios"]["messages"]["closed_loop"], true);
+    assert_eq!(object["scenarios"]["messages"]["requested"], Value::Null);
 }
 
 #[test]
@@ -577,6 +585,6 @@ fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
     let ended = args(&["--no-ledger"]);
     ended.assert_ok();
     let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
-    assert_eq!(summary["completed"]["total"], 20);
-    assert_eq!(summary["ledger"], Value::Null);
+    assert_eq!(summary["scenarios"]["messages"]["completed"]["total"], 20);
+    assert_eq!(summary["scenarios"]["messages"]["ledger"], Value::Null);
 }

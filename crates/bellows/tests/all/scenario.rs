@@ -14,7 +14,7 @@ use load::scenario::{Operations, Scenario, Scheduled};
 use load::{
     Control, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink, Together,
 };
-use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, Slice};
+use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, Role, Slice};
 use report::console::{self, Shape, Style};
 use serde_json::Value;
 use session::{MakeScenario, NoObserver, Occasion, RunOptions};
@@ -69,6 +69,7 @@ impl Scenario for Toy {
         Some(Operations {
             one: "tick",
             many: "ticks",
+            role: Role::Broker,
             begun: ticks,
             completed: ticks,
             failed: Some(missed),
@@ -190,16 +191,23 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     let summary = outcome.record.summary.as_ref().expect("a summary");
 
     let json = serde_json::to_value(summary).expect("JSON");
-    let (toy, churn) = (&json["scenarios"]["toy"], &json["churn"]);
+    let (toy, churn) = (&json["scenarios"]["toy"], &json["scenarios"]["churn"]);
     let ticks = toy["ticks"].as_u64().expect("ticks");
     assert!((20..=150).contains(&ticks), "{toy:#}");
-    assert_eq!(toy["steps"]["ticked"]["count"], ticks, "{toy:#}");
+    assert_eq!(toy["latency"]["ticked"]["count"], ticks, "{toy:#}");
     assert_eq!(toy["largest"], 7);
     assert_eq!(churn["begun"], 150, "{churn:#}");
     assert_eq!(churn["completed"], 150, "{churn:#}");
-    assert_eq!(json["sent"]["total"], 300, "{json:#}");
-    assert_eq!(json["latency"]["ack_response"]["count"], 300);
-    let rates = [&json["requested"], &churn["requested"]].map(|of| of["rate"].as_f64());
+    assert_eq!(
+        json["scenarios"]["messages"]["sent"]["total"], 300,
+        "{json:#}"
+    );
+    assert_eq!(
+        json["scenarios"]["messages"]["latency"]["ack_response"]["count"],
+        300
+    );
+    let rates = [&json["scenarios"]["messages"], churn];
+    let rates = rates.map(|of| of["requested"]["rate"].as_f64());
     assert_eq!(
         rates.map(|it| it.map(f64::round)),
         [Some(200.0), Some(100.0)]

@@ -146,10 +146,10 @@ fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_o
     let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("an object");
     println!(
         "soak: {} sent, {} received in {:.1} minutes; ledger {}",
-        summary["sent"]["total"],
-        summary["received"]["total"],
+        summary["scenarios"]["messages"]["sent"]["total"],
+        summary["scenarios"]["messages"]["received"]["total"],
         since.elapsed().as_secs_f64() / 60.0,
-        summary["ledger"]
+        summary["scenarios"]["messages"]["ledger"]
     );
     let mut wrong = judge("client", &own);
     wrong.extend(judge("broker", &theirs));
@@ -161,7 +161,7 @@ fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_o
     if after.descriptors != before.descriptors {
         wrong.push("the broker kept descriptors of closed connections".to_owned());
     }
-    let lost = &summary["ledger"]["lost"];
+    let lost = &summary["scenarios"]["messages"]["ledger"]["lost"];
     if *lost != 0 {
         wrong.push(format!("{lost} messages were lost"));
     }

@@ -133,10 +133,10 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     let warning = warning.unwrap_or_else(|| panic!("{warnings:#?}"));
     assert_eq!(warning["tier"], "caution");
     let censored = count(&warning["values"]["unanswered"]) + count(&warning["values"]["unsent"]);
-    let latency = &summary["latency"]["ack_response"];
+    let latency = &summary["scenarios"]["messages"]["latency"]["ack_response"];
     assert_eq!(
         count(&latency["count"]),
-        count(&summary["completed"]["total"]) + censored,
+        count(&summary["scenarios"]["messages"]["completed"]["total"]) + censored,
         "{latency}"
     );
     // Over a tenth of the messages waited for over 500 ms, and the 99th percentile says so.

@@ -124,9 +124,9 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     let others = asked["trace_asked_begun"].as_u64().expect("a count");
     assert!(others.abs_diff(requests) <= 1, "{requests}: {asked}");
     assert_eq!(summary["traces"].as_array().map(Vec::len), Some(2));
-    let latency = &trace["steps"]["trace_queues_duration"];
+    let latency = &trace["latency"]["trace_queues_duration"];
     assert_eq!(latency["count"], trace["trace_queues_completed"], "{trace}");
-    let response = probe["steps"]["probe_queues_response"]["p50_ns"].as_u64();
+    let response = probe["latency"]["probe_queues_response"]["p50_ns"].as_u64();
     assert!(latency["p50_ns"].as_u64() < response, "{latency}");
     // What it saw is archived, with who made it and with what.
     let mut traces = summary["traces"].as_array().expect("traces").iter();

@@ -112,11 +112,11 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
     let node = managed::shared_node();
     let summary = run(&node.url(), GROUPS);
     // The fourth group's messages reach two queues.
-    let total = |name: &str| summary[name]["total"].as_u64();
+    let total = |name: &str| summary["scenarios"]["messages"][name]["total"].as_u64();
     assert_eq!(total("sent"), Some(6 * 500 + 250), "{summary:#}");
     assert_eq!(total("completed"), Some(6 * 500 + 250));
     assert_eq!(total("received"), Some(7 * 500));
-    let ledger = &summary["ledger"];
+    let ledger = &summary["scenarios"]["messages"]["ledger"];
     for count in ["lost", "duplicated", "reordered", "corrupt", "foreign"] {
         assert_eq!(ledger[count].as_u64(), Some(0), "{count}: {ledger:#}");
     }
@@ -125,8 +125,11 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
     let text = "[[load]]\ndestination = \"queue://commits\"\ncommit-every = 100\n\
                 message-count = 1000\nconsumers = 0\npersistent = true\n";
     let summary = run(&node.url(), text);
-    assert_eq!(summary["completed"]["total"].as_u64(), Some(1_000));
-    let acks = &summary["latency"]["send_ack"];
+    assert_eq!(
+        summary["scenarios"]["messages"]["completed"]["total"].as_u64(),
+        Some(1_000)
+    );
+    let acks = &summary["scenarios"]["messages"]["latency"]["send_ack"];
     assert_eq!(acks["count"].as_u64(), Some(1_000), "{summary:#}");
 
     // Replies answer requests, and nothing else does.
@@ -134,10 +137,17 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
                 producers = 3\nconsumers = 2\nrate = 2000\nmessage-count = 2000\nprefetch = 50\n";
     let summary = run(&node.url(), text);
     for count in ["sent", "completed", "received"] {
-        assert_eq!(summary[count]["total"].as_u64(), Some(2_000), "{count}");
+        assert_eq!(
+            summary["scenarios"]["messages"][count]["total"].as_u64(),
+            Some(2_000),
+            "{count}"
+        );
     }
-    assert_eq!(summary["ledger"]["lost"].as_u64(), Some(0));
-    let median = |name: &str| summary["latency"][name]["p50_ns"].as_u64();
+    assert_eq!(
+        summary["scenarios"]["messages"]["ledger"]["lost"].as_u64(),
+        Some(0)
+    );
+    let median = |name: &str| summary["scenarios"]["messages"]["latency"][name]["p50_ns"].as_u64();
     assert!(
         median("ack_response") > median("end_to_end"),
         "a reply comes after its request: {summary:#}"
@@ -147,6 +157,9 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
     let text = "[[load]]\ndestination = \"queue://commits\"\nproducers = 0\nrefuse = \"discard\"\n";
     for left in [1_000, 0] {
         let summary = run_until(&node.url(), Some("empty"), text);
-        assert_eq!(summary["received"]["total"].as_u64(), Some(left));
+        assert_eq!(
+            summary["scenarios"]["messages"]["received"]["total"].as_u64(),
+            Some(left)
+        );
     }
 }

@@ -120,7 +120,7 @@ fn messages_were(number: u64) -> String {
 /// would wait for them for ever. What may expire may be missing.
 fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     let summary = outcome.record.summary.as_ref()?;
-    let lost = summary.ledger.map_or(0, |ledger| ledger.lost);
+    let lost = summary.flow().ledger.map_or(0, |ledger| ledger.lost);
     if lost > 0 && !may_expire {
         return Some(
             Failure::failed(
@@ -133,7 +133,7 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
             .observed(lost),
         );
     }
-    let outstanding = summary.ledger.map_or(0, |ledger| ledger.outstanding);
+    let outstanding = summary.flow().ledger.map_or(0, |ledger| ledger.outstanding);
     if outstanding > 0 && !may_expire {
         return Some(
             Failure::failed(

@@ -130,9 +130,9 @@ fn shape(record: &RunRecord) -> Shape {
     let any = |of: fn(&archive::RunSummary) -> bool| summary.is_some_and(of);
     Shape {
         title: record.name.clone(),
-        producers: any(|s| s.sent.total > 0),
-        consumers: any(|s| s.received.total > 0),
-        paced: any(|s| s.latency.get(Metric::SEND_DELAY).count > 0),
+        producers: any(|s| s.flow().sent.total > 0),
+        consumers: any(|s| s.flow().received.total > 0),
+        paced: any(|s| s.messages().latency.get(Metric::SEND_DELAY).count > 0),
         latency: true,
         ..Shape::default()
     }

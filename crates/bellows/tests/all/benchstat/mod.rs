@@ -39,20 +39,18 @@ fn side(name: &str, rate: f64, p99_ns: f64, cpu_us: f64, memory_mb: f64) -> Vec<
     let mut noisy = move |value: f64| value * (1.0 + 0.01 * noise(&mut state));
     let runs = (0..RUNS).map(|run| {
         let rate = noisy(rate).round();
-        let mut summary = RunSummary {
-            sent: Throughput { total: 1, rate },
-            ..RunSummary::default()
-        };
+        let mut summary = RunSummary::default();
+        summary.flow_mut().sent = Throughput { total: 1, rate };
         let latency = measure::LatencySummary {
             count: 1_000_000,
             p50_ns: noisy(1e6) as u64,
             p99_ns: noisy(p99_ns) as u64,
             ..measure::LatencySummary::default()
         };
-        summary.latency = [(measure::Metric::ACK_RESPONSE, latency)]
+        summary.messages_mut().latency = [(measure::Metric::ACK_RESPONSE, latency)]
             .into_iter()
             .collect();
-        summary.cpu_us_per_message.broker = Some((noisy(cpu_us) * 1e3).round() / 1e3);
+        summary.messages_mut().cpu_us_each.broker = Some((noisy(cpu_us) * 1e3).round() / 1e3);
         summary.rss_mb.broker = Some((noisy(memory_mb) * 1e3).round() / 1e3);
         RunRecord {
             id: format!("{name}-{run}"),
