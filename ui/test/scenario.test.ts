@@ -21,7 +21,8 @@ function runOf(names: string[]): RunView {
     metric(name, 'completed', 'requests'),
     metric(name, 'bytes', 'bytes'),
   ]);
-  const scenarios = names.map((name) => [name, { kind: 'http://h/', unit: 'requests' }]);
+  const of = { kind: 'http://h/', unit: 'requests', role: 'server' };
+  const scenarios = names.map((name) => [name, { ...of }]);
   const none = { total: 0, rate: 0 };
   return {
     metrics,
@@ -108,7 +109,8 @@ describe('the panels of probes', () => {
     const t = Array.from({ length: 12 }, (_, i) => i);
     const every = (seconds: number): number[] => t.map((at) => (at % seconds === 0 ? 1 : 0));
     const none = { total: 0, rate: 0 };
-    const scenario = (rate: number) => ({ unit: 'requests', rate: 0, requested: { rate } });
+    const of = { unit: 'requests', role: 'server', rate: 0 };
+    const scenario = (rate: number) => ({ ...of, requested: { rate } });
     return {
       metrics,
       requirements: [],

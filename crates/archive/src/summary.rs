@@ -19,10 +19,10 @@ pub struct RunSummary {
     pub schema: String,
     /// The run folder; empty where none was kept.
     pub run_dir: String,
-    /// What was under load; absent where nothing is known of it.
+    /// Broker under load; absent where nothing is known of it.
     #[serde(default, skip_serializing_if = "BrokerSummary::is_unknown")]
     pub broker: BrokerSummary,
-    /// What was done to the broker, and how long it took to come back.
+    /// Faults of the broker, and how long it took to come back.
     pub faults: Vec<FaultOutcome>,
     /// Times in which the broker, the generator or the machine stood still, in the order of time.
     pub stalls: Vec<Stall>,
@@ -41,7 +41,7 @@ pub struct RunSummary {
     /// Overhead of profiling; absent where it was not switched on and off in blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observer_effect: Option<ObserverEffect>,
-    /// What became of the operations of each scenario, by its name; messages are one.
+    /// Outcomes of the operations of each scenario, by name; messages are one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scenarios: BTreeMap<String, ScenarioSummary>,
     /// Programs that loaded the broker; absent where there were none.
@@ -85,12 +85,12 @@ impl RunSummary {
             .map_or(MESSAGES, |(_, of)| of.unit.as_str())
     }
 
-    /// Adds a scenario's outcome.
+    /// Adds the outcome of a scenario.
     pub fn insert(&mut self, name: &str, summary: ScenarioSummary) {
         self.scenarios.insert(name.to_owned(), summary);
     }
 
-    /// All scenarios: messages first, the others by their names.
+    /// All scenarios: messages first, the others by name.
     pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
         let messages = self.scenarios.get_key_value(MESSAGES);
         let messages = messages.map(|(name, of)| (name.as_str(), of));
@@ -103,19 +103,19 @@ impl RunSummary {
         all.filter(|(name, _)| *name != MESSAGES)
     }
 
-    /// Scenarios that load somebody; a trace only watches.
+    /// Scenarios that load the system; a trace only watches.
     pub fn loads(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
         self.scenarios().filter(|(_, of)| of.role != Role::Watcher)
     }
 
-    /// What became of messages; nothing where the run had no load of them.
+    /// Outcome of the messages; empty where the run had no load of them.
     #[must_use]
     pub fn messages(&self) -> &ScenarioSummary {
         static NONE: LazyLock<ScenarioSummary> = LazyLock::new(ScenarioSummary::default);
         self.scenarios.get(MESSAGES).unwrap_or(&NONE)
     }
 
-    /// What became of messages, to be changed.
+    /// Outcome of the messages, to be changed.
     pub fn messages_mut(&mut self) -> &mut ScenarioSummary {
         let messages = self.scenarios.entry(MESSAGES.to_owned());
         messages.or_insert_with(|| ScenarioSummary {
@@ -126,19 +126,19 @@ impl RunSummary {
         })
     }
 
-    /// What was sent, acknowledged and received; nothing where the run had no load of messages.
+    /// Messages that were sent, acknowledged and received; none where the run had no load of them.
     #[must_use]
     pub fn flow(&self) -> &MessageFlow {
         static NONE: LazyLock<MessageFlow> = LazyLock::new(MessageFlow::default);
         self.messages().flow.as_ref().unwrap_or(&NONE)
     }
 
-    /// What was sent, acknowledged and received, to be changed.
+    /// Messages that were sent, acknowledged and received, to be changed.
     pub fn flow_mut(&mut self) -> &mut MessageFlow {
         self.messages_mut().flow.get_or_insert_default()
     }
 
-    /// What the schedule of the first scenario requested; `None` where somebody of it is unthrottled or waits for
+    /// Operations that the first scenario's schedule requested; `None` where a producer is unthrottled or waits for
     /// answers.
     #[must_use]
     pub fn requested(&self) -> Option<&RequestedSummary> {
@@ -219,28 +219,28 @@ pub struct PageCpu {
     pub interval: (f64, f64),
 }
 
-/// What became of the operations of a scenario. Counts are of those that were due in the measured
-/// phase; totals of messages are of the whole run.
+/// Outcome of a scenario's operations. Counts are of those that were due in the measured phase; totals of messages are
+/// of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ScenarioSummary {
-    /// What was loaded: `messages`, `connections`, `channels` or `queues`; the URL of a probe.
+    /// Loaded objects: `messages`, `connections`, `channels` or `queues`; the URL of a probe.
     pub kind: String,
     /// Name of its operations.
     pub unit: String,
-    /// Whom they load.
+    /// Loaded system.
     pub role: Role,
     /// Operations that ended in order inside the measured phase, per second of its measured length; of messages, the
     /// larger rate of those that were sent and those that were received.
     pub rate: f64,
-    /// The counts. They stand before what else is flattened, since that takes its keys away.
+    /// The counts. They stand before `flow`, which takes its keys away when it is read.
     #[serde(flatten, deserialize_with = "counts")]
     pub counts: BTreeMap<Metric, u64>,
     /// Messages that were sent, acknowledged and received; absent of other operations.
     #[serde(flatten)]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub flow: Option<MessageFlow>,
-    /// What its schedule requested, in operations; absent where somebody of it is unthrottled or waits for answers.
+    /// Operations that its schedule requested; absent where a producer is unthrottled or waits for answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub requested: Option<RequestedSummary>,
@@ -257,7 +257,7 @@ pub struct ScenarioSummary {
     pub latency: Summaries,
 }
 
-/// How many messages passed, and what is told of messages alone.
+/// Messages that passed, and their ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageFlow {
     /// Messages sent.
@@ -275,7 +275,7 @@ pub struct MessageFlow {
     /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
     /// latencies have coordinated omission by construction.
     pub closed_loop: bool,
-    /// What became of every message, warm-up and drain included; `None` where no ledger was kept.
+    /// Outcome of every message, warm-up and drain included; `None` where no ledger was kept.
     pub ledger: Option<LedgerSummary>,
 }
 
@@ -383,8 +383,8 @@ pub struct Lasted {
     pub received_s: f64,
 }
 
-/// What was requested, and what was sent. Of other scenarios its messages are their operations, which are
-/// sent when they begin.
+/// Requested and sent messages. Of other scenarios its messages are their operations, which are sent when they
+/// begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct RequestedSummary {

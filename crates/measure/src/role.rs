@@ -1,8 +1,8 @@
-//! Whom the operations of a scenario load.
+//! The system that a scenario loads.
 
 use serde::{Deserialize, Serialize};
 
-/// Whom the operations of a scenario load.
+/// System that the operations of a scenario load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -12,12 +12,12 @@ pub enum Role {
     Broker,
     /// Any server that answers requests; a broker's pages are such, too.
     Server,
-    /// Nobody: it watches what others do.
+    /// None: it watches what others do.
     Watcher,
 }
 
 impl Role {
-    /// That of a scenario by its name, which begins with its kind: of a run that was cut off nothing else is known.
+    /// Role of a scenario by its name, which begins with its kind: of a run that was cut off nothing else is known.
     #[must_use]
     pub fn of(scenario: &str) -> Self {
         match scenario.split('_').next() {
@@ -27,7 +27,7 @@ impl Role {
         }
     }
 
-    /// The word for what is loaded.
+    /// Word for the loaded system.
     #[must_use]
     pub const fn target(self) -> &'static str {
         match self {

@@ -22,7 +22,7 @@ export type Column = (number | null)[];
 
 /** A latency of the measured phase, of messages or of another scenario. */
 export function latencyOf(figures: Figures, key: Metric): LatencySummary | undefined {
-  const scenarios = Object.values(figures.scenarios).map((scenario) => scenario?.steps[key]);
+  const scenarios = Object.values(figures.scenarios).map((scenario) => scenario?.latency[key]);
   return figures.latency[key] ?? scenarios.find((latency) => latency !== undefined);
 }
 
@@ -73,7 +73,7 @@ export function subject(run: RunView): 'broker' | 'server' | 'process' {
   const operations = Object.values(scenarios);
   const hasMessages = sent.total + received.total > 0 || programs.length > 0;
   if (operations.length === 0 || hasMessages) return hasMessages ? 'broker' : 'process';
-  return operations.every((it) => it.unit === 'requests') ? 'server' : 'broker';
+  return operations.every((it) => it.role === 'server') ? 'server' : 'broker';
 }
 
 /** A text of the page on the broker; where probes alone asked a server, on that. */

@@ -21,12 +21,12 @@ arguments: Array<string>, };
 
 /** Broker under load. */
 export type BrokerSummary = {
-/** `rabbitmq`, `embedded`, or what the broker calls itself, in lower case. */
+/** `rabbitmq`, `embedded`, or what the broker calls itself, in lower case; absent of a server that is no broker. */
 kind: string,
-/** Its version, if it gives one. */
-version: string | null,
+/** Its version, where it says. */
+version?: string,
 /** Its process, where it runs on this machine and could be found. */
-pid: number | null, };
+pid?: number, };
 
 /** The broker's use of CPU. */
 export type BrokerUse = {
@@ -829,8 +829,8 @@ code: boolean,
 /** The whole name, where the words are not all of it. */
 whole: string | null, };
 
-/** CPU-microseconds per message: CPU time of the measured phase divided by the messages that the
- * process handled in it (the larger of sent and received). Absent where it could not be read. */
+/** CPU of the two sides: in microseconds per operation (of messages, the larger number of those sent and those
+ * received), or in cores. Absent where it could not be read. */
 export type PerMessage = {
 /** The broker's process tree. */
 broker: number | null,
@@ -1063,7 +1063,8 @@ runs: Array<RepeatedRun>,
 /** The headline figures, in the order in which they are shown. */
 figures: Array<RepeatedFigure>, };
 
-/** Requested and sent messages. In a run of churn its messages are cycles, and they are sent when they begin. */
+/** Requested and sent messages. Of other scenarios its messages are their operations, which are sent when they
+ * begin. */
 export type RequestedSummary = {
 /** Messages due in warm-up and measured phase: the integral of the rate. Random arrivals deviate from it. */
 total: number,
@@ -1113,6 +1114,9 @@ observed: string,
 limit: string,
 /** Its line in a chart; `null` without one. */
 line: RequirementLine | null, };
+
+/** System that the operations of a scenario load. */
+export type Role = "broker" | "server" | "watcher";
 
 /** Peak resident memory in MB (10^6 bytes). */
 export type Rss = {
@@ -1269,24 +1273,29 @@ law: ScaleLawView | null,
 /** Explanation by the law, a sentence each. */
 explained: Array<string>, };
 
-/** Outcome of a scenario's operations. Counts are of those that were due in the measured phase. */
+/** Outcome of a scenario's operations. Counts are of those that were due in the measured phase; totals of messages are
+ * of the whole run. */
 export type ScenarioSummary = {
-/** Loaded objects: `connections`, `channels` or `queues`. */
+/** Loaded objects: `messages`, `connections`, `channels` or `queues`; the URL of a probe. */
 kind: string,
 /** Name of its operations. */
 unit: string,
-/** Operations that ended in order inside the measured phase, per second of its measured length. */
+/** Loaded system. */
+role: Role,
+/** Operations that ended in order inside the measured phase, per second of its measured length; of messages, the
+ * larger rate of those that were sent and those that were received. */
 rate: number,
-/** Operations that its schedule requested; absent without one. */
+/** Operations that its schedule requested; absent where a producer is unthrottled or waits for answers. */
 requested?: RequestedSummary,
 /** Why operations failed. */
 failures: Array<FailureCount>,
-/** CPU time of the measured phase per operation that ended in it, milliseconds; absent beside other load. */
-cpu_ms_per_cycle: PerMessage,
-/** The latency of a whole operation among `steps`. */
+/** CPU time of the measured phase per operation that ended in it, in microseconds; absent where
+ * other load ran beside it. */
+cpu_us_each: PerMessage,
+/** The latency of a whole operation among `latency`. */
 headline?: Metric,
 /** How long operations took, and each step of them. */
-steps: Summaries, } & ({ [key in string]: number });
+latency: Summaries, } & ({ [key in string]: number });
 
 /** Outcome of the requests for a page of metrics, from the load's beginning to its end. */
 export type ScrapedPage = {

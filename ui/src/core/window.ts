@@ -74,7 +74,7 @@ export function figuresOf(page: Page, window: readonly [number, number]): Figure
     }
     const none = { broker: null, client: null };
     const rate = length > 0 ? count(name, counts, 'completed') / length : 0;
-    const own = { rate, failures: [], cpu_ms_per_cycle: none, steps: {} };
+    const own = { rate, failures: [], cpu_us_each: none, latency: {} };
     scenarios[name] = Object.assign({}, of, counts, own);
   }
   return {

@@ -76,7 +76,7 @@ function rowsOfTiles(run: RunView, of: Span): (Tile | null)[][] {
 function costs(run: RunView): (Tile | null)[] {
   const f = run.figures;
   // The tiles of a scenario say what one of its operations costs.
-  const told = Object.values(f.scenarios).some((of) => of && of.cpu_ms_per_cycle.broker !== null);
+  const told = Object.values(f.scenarios).some((of) => of && of.cpu_us_each.broker !== null);
   // Of bellows without a load only the profiler is left, which is no part of it.
   const isIdle = f.cpu_cores.client === 0;
   const cpu = (label: string, who: 'broker' | 'client'): Tile | null =>

@@ -48,7 +48,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
       label,
       significant(rate),
       `${unit}/s`,
-      `${grouped(count(name, scenario, 'completed'))} ${unit === 'requests' ? 'answered' : 'in order'}${asked}`,
+      `${grouped(count(name, scenario, 'completed'))} ${scenario.role === 'server' ? 'answered' : 'in order'}${asked}`,
       // One that was due at the phase's end may end behind it: the count has it, the rate has not.
       `${kind}; ${grouped(rate, 2)} ${unit}/s ended in the measured phase; of those due in it: ${exact.join('; ') || 'none'}`,
     ),
@@ -80,15 +80,15 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
     if (most > 0) tiles.push(tile(it.name, grouped(most), `${it.unit} at most`, under, it.meaning));
   }
   const one = unit.replace(/s$/, '');
-  const cost = (who: string, ms: number | null, cores: number | null): void => {
-    if (ms === null) return;
+  const cost = (who: string, us: number | null, cores: number | null): void => {
+    if (us === null) return;
     const under =
       cores === null ? '' : `${significant(cores)} of ${counted(run.hardware.cores, 'core')}`;
-    const exactly = `${ms} CPU-milliseconds per ${one}`;
-    tiles.push(tile(`${who} CPU`, significant(ms), `ms/${one}`, under, exactly));
+    const exactly = `${us} CPU-microseconds per ${one}`;
+    tiles.push(tile(`${who} CPU`, significant(us / 1e3), `ms/${one}`, under, exactly));
   };
-  cost(subject(run), scenario.cpu_ms_per_cycle.broker, run.figures.cpu_cores.broker);
-  cost('bellows', scenario.cpu_ms_per_cycle.client, run.figures.cpu_cores.client);
+  cost(subject(run), scenario.cpu_us_each.broker, run.figures.cpu_cores.broker);
+  cost('bellows', scenario.cpu_us_each.client, run.figures.cpu_cores.client);
   return tiles;
 }
 

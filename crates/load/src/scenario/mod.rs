@@ -98,7 +98,7 @@ pub struct Operations {
     pub one: &'static str,
     /// The word for several: `cycles`.
     pub many: &'static str,
-    /// Whom they load.
+    /// System that they load.
     pub role: Role,
     /// Operations that began.
     pub begun: Metric,

@@ -270,7 +270,7 @@ impl Recording<'_> {
         summary
     }
 
-    /// What became of the operations of a scenario; `None` of programs, which tell it themselves.
+    /// Results of a scenario's operations; `None` of programs, which print their own.
     fn scenario_summary(
         &self,
         scenario: &ScenarioContext,
@@ -298,7 +298,7 @@ impl Recording<'_> {
         })
     }
 
-    /// How many messages the measured phase had, and what is told of messages alone.
+    /// Number of messages in the measured phase, and their results.
     fn of_messages(&self, outcome: &load::Outcome) -> (u64, ScenarioSummary) {
         let throughput = |count: fn(&Counters) -> u64| Throughput {
             total: count(&outcome.totals),
@@ -324,7 +324,7 @@ impl Recording<'_> {
         (counters.sent.max(counters.received), of)
     }
 
-    /// How many operations ended in the measured phase, and what became of all that were due in it.
+    /// Number of operations that ended in the measured phase, and the results of those that were due in it.
     fn of_operations(
         &self,
         scenario: &ScenarioContext,

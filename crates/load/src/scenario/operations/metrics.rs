@@ -11,7 +11,7 @@ pub(crate) struct OperationMetrics {
     pub(crate) scenario: &'static str,
     /// The words for one and for several operations.
     pub(crate) words: [&'static str; 2],
-    /// Whom they load.
+    /// System that they load.
     pub(crate) role: Role,
     pub(crate) begun: Metric,
     pub(crate) completed: Metric,
