@@ -202,7 +202,7 @@ static FIGURES: [Figure; 23] = [
         achieved.ok_or(NOT_REQUESTED)
     }),
     figure("late share", QuantityUnit::Share, |s| {
-        // What was requested and not sent is later than any.
+        // Messages requested and not sent are later than any.
         let requested = s.requested().ok_or(NOT_REQUESTED)?;
         let sent = requested.achieved.ok_or(NOT_REQUESTED)?.min(1.0);
         Ok(1.0 - sent * (1.0 - requested.late_share))

@@ -6,7 +6,7 @@ use measure::ledger::LedgerSummary;
 use super::*;
 use crate::{MessageFlow, PerMessage, Rss, Stall, Throughput, Tier};
 
-/// A run that has everything: messages, what should not become of them, and a scenario of this role.
+/// A run with every figure: messages, harm to them, and a scenario of this role.
 fn whole(role: Role) -> RunSummary {
     let rate = |rate| Throughput { total: 9, rate };
     let latency = LatencySummary {

@@ -16,8 +16,7 @@ pub struct SeriesPoint {
     pub dt: f64,
     /// The phase that all of it belongs to.
     pub phase: Phase,
-    /// Messages, or operations of the first scenario, per second that the schedule requested; absent when
-    /// all-out.
+    /// Messages, or operations of the first scenario, per second that the schedule requested; absent when all-out.
     pub requested_rate: Option<f64>,
     /// Counts inside the interval.
     pub counters: Counters,

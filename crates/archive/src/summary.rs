@@ -246,8 +246,7 @@ pub struct ScenarioSummary {
     pub requested: Option<RequestedSummary>,
     /// Why operations failed.
     pub failures: Vec<FailureCount>,
-    /// CPU time of the measured phase per operation that ended in it, in microseconds; absent where
-    /// other load ran beside it.
+    /// CPU time of the measured phase per operation that ended in it, microseconds; absent beside other load.
     pub cpu_us_each: PerMessage,
     /// The latency of a whole operation among `latency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -268,8 +267,7 @@ pub struct MessageFlow {
     pub received: Throughput,
     /// Messages that found the in-flight budget used up.
     pub blocked: Throughput,
-    /// Over which times the rates of these are, where the load ended by itself and not by time; absent where they are
-    /// over the measured phase.
+    /// Times that these rates are over, if the load ended by itself; absent where they are over the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted: Option<Lasted>,
     /// Some producers wait for an answer before they go on: a slow broker is asked less often, and

@@ -1289,8 +1289,7 @@ rate: number,
 requested?: RequestedSummary,
 /** Why operations failed. */
 failures: Array<FailureCount>,
-/** CPU time of the measured phase per operation that ended in it, in microseconds; absent where
- * other load ran beside it. */
+/** CPU time of the measured phase per operation that ended in it, microseconds; absent beside other load. */
 cpu_us_each: PerMessage,
 /** The latency of a whole operation among `latency`. */
 headline?: Metric,
