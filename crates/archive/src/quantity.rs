@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use measure::{LatencySummary, Recorder, Refused, Role, Summaries};
+use measure::{LatencySummary, Recorder, Refused, ScenarioRole, Summaries};
 
 use crate::requests::{Requested, requested};
 use crate::{
@@ -164,7 +164,7 @@ fn requests(
     missing: &'static str,
 ) -> Observed {
     let mut all = summary.scenarios();
-    let found = all.find(|(_, scenario)| scenario.role == Role::Server);
+    let found = all.find(|(_, scenario)| scenario.role == ScenarioRole::Server);
     let (_, scenario) = found.ok_or(NO_REQUESTS)?;
     of(scenario).ok_or(missing)
 }
@@ -299,8 +299,8 @@ impl Quantity {
         let rates = ["sent rate", "completed rate", "received rate"];
         let rates = rates.into_iter().filter(|_| with_messages);
         let rate_of = |of: &ScenarioSummary| match of.role {
-            Role::Server => "requests rate",
-            Role::Broker | Role::Watcher => "cycles rate",
+            ScenarioRole::Server => "requests rate",
+            ScenarioRole::Broker | ScenarioRole::Watcher => "cycles rate",
         };
         let operations = summary.others().next().map(|(_, of)| rate_of(of));
         let latencies = summary.scenarios().flat_map(|(_, of)| of.latency.filled());

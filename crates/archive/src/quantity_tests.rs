@@ -7,7 +7,7 @@ use super::*;
 use crate::{MessageFlow, PerMessage, Rss, Stall, Throughput, Tier};
 
 /// A run with every figure: messages, harm to them, and a scenario of this role.
-fn whole(role: Role) -> RunSummary {
+fn whole(role: ScenarioRole) -> RunSummary {
     let rate = |rate| Throughput { total: 9, rate };
     let latency = LatencySummary {
         count: 1_000_000,
@@ -76,8 +76,8 @@ fn names(of: Vec<Quantity>) -> String {
 #[test]
 fn headline_figures_come_in_the_order_in_which_they_are_read() {
     for (role, operations) in [
-        (Role::Broker, "cycles rate"),
-        (Role::Server, "requests rate"),
+        (ScenarioRole::Broker, "cycles rate"),
+        (ScenarioRole::Server, "requests rate"),
     ] {
         let told = format!(
             "sent rate, completed rate, received rate, {operations}, end-to-end p50, end-to-end p99, \
@@ -92,9 +92,9 @@ fn headline_figures_come_in_the_order_in_which_they_are_read() {
 fn few_figures_are_decided_and_what_came_to_harm_is_among_them() {
     let rest = "end-to-end p50, end-to-end p99, broker cpu, broker memory, \
                 lost, duplicated, reordered, corrupt, returned, refused";
-    let cycles = Quantity::decided(&whole(Role::Broker));
+    let cycles = Quantity::decided(&whole(ScenarioRole::Broker));
     assert_eq!(names(cycles), format!("received rate, cycles rate, {rest}"));
-    let requests = Quantity::decided(&whole(Role::Server));
+    let requests = Quantity::decided(&whole(ScenarioRole::Server));
     assert_eq!(names(requests), format!("received rate, {rest}"));
 }
 

@@ -1,6 +1,6 @@
 //! Requests beside a run's messages, by name: those of probes, and for pages of metrics.
 
-use measure::{LatencySummary, Role};
+use measure::{LatencySummary, ScenarioRole};
 
 use crate::RunSummary;
 
@@ -27,7 +27,7 @@ pub(crate) struct Requested<'a> {
 pub(crate) fn requested(summary: &RunSummary) -> Vec<Requested<'_>> {
     let probes = summary
         .scenarios()
-        .filter(|(_, of)| of.role == Role::Server);
+        .filter(|(_, of)| of.role == ScenarioRole::Server);
     let probes = probes.map(|(scenario, of)| {
         let found = of.latency.filled().find(|(metric, _)| {
             let name = metric.name();

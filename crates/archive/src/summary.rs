@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use measure::ledger::LedgerSummary;
-use measure::{LatencySummary, Metric, Problem, Role, Summaries};
+use measure::{LatencySummary, Metric, Problem, ScenarioRole, Summaries};
 use serde::{Deserialize, Serialize};
 use stacks::ProfileSummary;
 
@@ -68,12 +68,12 @@ impl RunSummary {
 
     /// Kind of the loaded system: `server` for probes alone, else `broker`.
     #[must_use]
-    pub fn loaded(&self) -> Role {
+    pub fn loaded(&self) -> ScenarioRole {
         let mut loads = self.loads().peekable();
         let is_any = loads.peek().is_some() && self.programs.is_empty();
-        match is_any && loads.all(|(_, of)| of.role == Role::Server) {
-            true => Role::Server,
-            false => Role::Broker,
+        match is_any && loads.all(|(_, of)| of.role == ScenarioRole::Server) {
+            true => ScenarioRole::Server,
+            false => ScenarioRole::Broker,
         }
     }
 
@@ -105,7 +105,8 @@ impl RunSummary {
 
     /// Scenarios that load the system; a trace only watches.
     pub fn loads(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        self.scenarios().filter(|(_, of)| of.role != Role::Watcher)
+        self.scenarios()
+            .filter(|(_, of)| of.role != ScenarioRole::Watcher)
     }
 
     /// Outcome of the messages; empty where the run had no load of them.
@@ -229,7 +230,7 @@ pub struct ScenarioSummary {
     /// Name of its operations.
     pub unit: String,
     /// Loaded system.
-    pub role: Role,
+    pub role: ScenarioRole,
     /// Operations that ended in order inside the measured phase, per second of its measured length; of messages, the
     /// larger rate of those that were sent and those that were received.
     pub rate: f64,

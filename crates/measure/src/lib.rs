@@ -18,7 +18,7 @@ mod problem;
 mod quantity;
 mod recorder;
 mod refused;
-mod role;
+mod scenario_role;
 mod slice_recorder;
 mod summaries;
 mod units;
@@ -39,7 +39,7 @@ pub use recorder::{
     DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent, new_histogram,
 };
 pub use refused::Refused;
-pub use role::Role;
+pub use scenario_role::ScenarioRole;
 pub use slice_recorder::{SliceHistogram, SliceRecorder};
 pub use summaries::{LatencySummary, Summaries};
 pub use units::{Nanos, Time};

@@ -1115,9 +1115,6 @@ limit: string,
 /** Its line in a chart; `null` without one. */
 line: RequirementLine | null, };
 
-/** System that the operations of a scenario load. */
-export type Role = "broker" | "server" | "watcher";
-
 /** Peak resident memory in MB (10^6 bytes). */
 export type Rss = {
 /** The broker's process tree. */
@@ -1273,6 +1270,9 @@ law: ScaleLawView | null,
 /** Explanation by the law, a sentence each. */
 explained: Array<string>, };
 
+/** System that the operations of a scenario load. */
+export type ScenarioRole = "broker" | "server" | "watcher";
+
 /** Outcome of a scenario's operations. Counts are of those that were due in the measured phase; totals of messages are
  * of the whole run. */
 export type ScenarioSummary = {
@@ -1281,7 +1281,7 @@ kind: string,
 /** Name of its operations. */
 unit: string,
 /** Loaded system. */
-role: Role,
+role: ScenarioRole,
 /** Operations that ended in order inside the measured phase, per second of its measured length; of messages, the
  * larger rate of those that were sent and those that were received. */
 rate: number,

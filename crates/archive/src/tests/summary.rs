@@ -1,6 +1,6 @@
 //! The object for machines: all scenarios have one form.
 
-use measure::{Metric, MetricKind, Role};
+use measure::{Metric, MetricKind, ScenarioRole};
 use serde_json::json;
 
 use crate::{BrokerSummary, RunSummary, ScenarioSummary};
@@ -50,22 +50,22 @@ fn messages_are_a_scenario_with_throughputs_and_come_first() {
     };
     assert_eq!(
         (summary.items(), summary.loaded()),
-        ("messages", Role::Broker)
+        ("messages", ScenarioRole::Broker)
     );
     let probe = ScenarioSummary {
         unit: "requests".into(),
-        role: Role::Server,
+        role: ScenarioRole::Server,
         ..ScenarioSummary::default()
     };
     summary.insert("a_probe", probe);
     assert_eq!(
         (summary.items(), summary.loaded()),
-        ("requests", Role::Server)
+        ("requests", ScenarioRole::Server)
     );
     summary.flow_mut().received.total = 3;
     assert_eq!(
         (summary.items(), summary.loaded()),
-        ("messages", Role::Broker)
+        ("messages", ScenarioRole::Broker)
     );
     let messages = &read_again(&summary)["scenarios"]["messages"];
     assert_eq!(messages["sent"], json!({"total": 0, "rate": 0.0}));

@@ -14,7 +14,7 @@ use load::scenario::{Operations, Scenario, Scheduled};
 use load::{
     Control, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink, Together,
 };
-use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, Role, Slice};
+use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, ScenarioRole, Slice};
 use report::console::{self, Shape, Style};
 use serde_json::Value;
 use session::{MakeScenario, NoObserver, Occasion, RunOptions};
@@ -69,7 +69,7 @@ impl Scenario for Toy {
         Some(Operations {
             one: "tick",
             many: "ticks",
-            role: Role::Broker,
+            role: ScenarioRole::Broker,
             begun: ticks,
             completed: ticks,
             failed: Some(missed),

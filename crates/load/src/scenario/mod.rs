@@ -9,7 +9,7 @@ pub mod probe;
 
 use std::fmt;
 
-use measure::{Metric, Role};
+use measure::{Metric, ScenarioRole};
 
 use crate::{Control, Error, Outcome, Phases, Plan, Requested, SliceSink, Together};
 
@@ -99,7 +99,7 @@ pub struct Operations {
     /// The word for several: `cycles`.
     pub many: &'static str,
     /// System that they load.
-    pub role: Role,
+    pub role: ScenarioRole,
     /// Operations that began.
     pub begun: Metric,
     /// Operations that ended in order.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use archive::{ProcessUsage, ScenarioPoint, SeriesPoint};
-use measure::{Counters, LatencySummary, Metric, MetricKind, Nanos, Role};
+use measure::{Counters, LatencySummary, Metric, MetricKind, Nanos, ScenarioRole};
 
 use super::scenario;
 use super::shape::Shape;
@@ -250,7 +250,7 @@ fn loaded(shape: &Shape, point: &SeriesPoint) -> &'static str {
     let mut names = point.scenarios().map(|(name, _)| name).peekable();
     let has_messages = shape.producers || shape.consumers;
     let is_server = !has_messages && names.peek().is_some();
-    match is_server && names.all(|name| Role::of(name) == Role::Server) {
+    match is_server && names.all(|name| ScenarioRole::of(name) == ScenarioRole::Server) {
         true => "server",
         false => "broker",
     }

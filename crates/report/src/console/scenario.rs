@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use archive::{ScenarioPoint, ScenarioSummary};
-use measure::{LatencySummary, Metric, MetricKind, Nanos, Role, Summaries};
+use measure::{LatencySummary, Metric, MetricKind, Nanos, ScenarioRole, Summaries};
 
 use super::table::{FOOTNOTE, Table};
 use super::text::{Style, sanitise};
@@ -153,7 +153,7 @@ pub(super) fn account(
     let cpu = &scenario.cpu_us_each;
     // A server has other work, too.
     let whole = match scenario.role {
-        Role::Server => "; all that it used meanwhile, divided by them",
+        ScenarioRole::Server => "; all that it used meanwhile, divided by them",
         _ => "",
     };
     let sides = [

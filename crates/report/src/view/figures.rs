@@ -7,7 +7,7 @@ use archive::{
     Rss, RunReader, RunSummary, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Counts, Metric, Phase, Role, Summaries};
+use measure::{Counters, Counts, Metric, Phase, ScenarioRole, Summaries};
 use serde::Serialize;
 
 use super::distributions::Distributions;
@@ -113,7 +113,7 @@ pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
         let scenario = ScenarioSummary {
             kind: kind_of(experiment, name),
             unit: unit_of(counts),
-            role: Role::of(name),
+            role: ScenarioRole::of(name),
             rate: ratio(counted(counts, "completed"), measured.seconds).unwrap_or(0.0),
             counts: counts.iter().collect(),
             latency: found.measured.of_scenario(name),

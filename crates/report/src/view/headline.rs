@@ -7,7 +7,7 @@ use archive::{
     BrokerSummary, Cause, Lasted, LimitedBy, PhaseSpan, RequestedSummary, RunRecord, RunState,
     RunSummary, ScenarioSummary, Stall, Verdict,
 };
-use measure::{LatencySummary, Metric, Nanos, Phase, Role};
+use measure::{LatencySummary, Metric, Nanos, Phase, ScenarioRole};
 use serde::Serialize;
 use stacks::{ProfileSummary, USUAL_EVENT};
 
@@ -169,7 +169,7 @@ impl<'a> Clauses<'a> {
                 .map_or_else(String::new, |verdict| {
                     let text = limits(verdict, &summary.stalls, facts.phases);
                     match summary.loaded() {
-                        Role::Server => of_server(&text),
+                        ScenarioRole::Server => of_server(&text),
                         _ => text,
                     }
                 }),
@@ -511,7 +511,7 @@ fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> Option<Strin
 /// `198 connections a second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
 pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     let what = match of.role {
-        Role::Server => format!("requests a second answered by {}", of.kind),
+        ScenarioRole::Server => format!("requests a second answered by {}", of.kind),
         _ if of.unit == "cycles" => format!("{} a second opened and closed", of.kind),
         _ => format!("{} a second", of.kind),
     };
@@ -594,7 +594,7 @@ fn latencies(f: &RunSummary) -> Vec<String> {
 fn who(f: &RunSummary) -> &'static str {
     if f.has_messages() || f.others().next().is_some() || !f.programs.is_empty() {
         match f.loaded() {
-            Role::Server => "the server",
+            ScenarioRole::Server => "the server",
             _ => "the broker",
         }
     } else {

@@ -332,7 +332,7 @@ fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
     let mut summary = ScenarioSummary {
         kind: "GET http://localhost:15672/api/queues?columns=name,messages_ready".to_owned(),
         unit: "requests".to_owned(),
-        role: Role::Server,
+        role: ScenarioRole::Server,
         counts: [(counter("begun"), 30), (counter("failed"), failed)].into(),
         headline: Some(Metric::END_TO_END),
         ..ScenarioSummary::default()

@@ -9,7 +9,7 @@ use archive::{
 };
 use load::OperationTally;
 use load::scenario::Operations;
-use measure::{Counters, Nanos, Phase, Problem, Role, Time};
+use measure::{Counters, Nanos, Phase, Problem, ScenarioRole, Time};
 use stacks::ErlangProcess;
 
 use super::lasting::{ended_by_itself, per_second};
@@ -404,7 +404,7 @@ fn is_of_drain(judged: &RequirementOutcome) -> bool {
 
 /// Makes the sentences of the warnings.
 fn tell(summary: &mut RunSummary, drain_cut: bool, texts: &Texts) {
-    let of_server = summary.loaded() == Role::Server;
+    let of_server = summary.loaded() == ScenarioRole::Server;
     for warning in &mut summary.warnings {
         (warning.of_server, warning.drain_cut) = (of_server, drain_cut);
         warning.text = (texts.warning)(warning);

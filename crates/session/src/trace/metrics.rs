@@ -1,7 +1,7 @@
 //! The metrics of a trace.
 
 use load::scenario::Operations;
-use measure::Role;
+use measure::ScenarioRole;
 
 measure::metrics! {
     /// The metrics of a trace.
@@ -27,7 +27,7 @@ impl TraceMetrics {
         Operations {
             one: "call",
             many: "calls",
-            role: Role::Watcher,
+            role: ScenarioRole::Watcher,
             begun: self.calls,
             completed: self.returned,
             failed: None,

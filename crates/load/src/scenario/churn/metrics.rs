@@ -10,7 +10,7 @@
 //! `open` and `cycle` count from the time that the cycle was due, and so are free of coordinated
 //! omission; the steps follow upon each other and add up to the cycle.
 
-use measure::{Metric, Role};
+use measure::{Metric, ScenarioRole};
 
 use super::NAME;
 use crate::scenario::operations::OperationMetrics;
@@ -87,7 +87,7 @@ impl ChurnMetrics {
         OperationMetrics {
             scenario: NAME,
             words: ["cycle", "cycles"],
-            role: Role::Broker,
+            role: ScenarioRole::Broker,
             begun: self.begun,
             completed: self.completed,
             failed: self.failed,

@@ -1,6 +1,6 @@
 //! The metrics that every kind of operation has.
 
-use measure::{Metric, Role};
+use measure::{Metric, ScenarioRole};
 
 use crate::scenario::{Operations, Scheduled};
 
@@ -12,7 +12,7 @@ pub(crate) struct OperationMetrics {
     /// The words for one and for several operations.
     pub(crate) words: [&'static str; 2],
     /// System that they load.
-    pub(crate) role: Role,
+    pub(crate) role: ScenarioRole,
     pub(crate) begun: Metric,
     pub(crate) completed: Metric,
     pub(crate) failed: Metric,

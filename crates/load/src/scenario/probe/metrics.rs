@@ -10,7 +10,7 @@
 //!
 //! `response` counts from the time that the request was due, and so is free of coordinated omission.
 
-use measure::Role;
+use measure::ScenarioRole;
 
 use crate::scenario::operations::OperationMetrics;
 
@@ -49,7 +49,7 @@ impl ProbeMetrics {
         OperationMetrics {
             scenario: self.begun.info().scenario,
             words: ["request", "requests"],
-            role: Role::Server,
+            role: ScenarioRole::Server,
             begun: self.begun,
             completed: self.completed,
             failed: self.failed,

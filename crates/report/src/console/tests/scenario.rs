@@ -152,7 +152,7 @@ fn two_probes() -> RunSummary {
             |key: &str, kind| Metric::named(&format!("{name}_{key}"), kind).expect("a metric");
         archive::ScenarioSummary {
             unit: "requests".into(),
-            role: measure::Role::Server,
+            role: measure::ScenarioRole::Server,
             counts: [
                 (metric("begun", MetricKind::Counter), begun),
                 (metric("in_flight", MetricKind::Peak), 12),

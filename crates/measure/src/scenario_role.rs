@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum ScenarioRole {
     /// A broker.
     #[default]
     Broker,
@@ -16,7 +16,7 @@ pub enum Role {
     Watcher,
 }
 
-impl Role {
+impl ScenarioRole {
     /// Role of a scenario by its name, which begins with its kind: of a run that was cut off nothing else is known.
     #[must_use]
     pub fn of(scenario: &str) -> Self {
