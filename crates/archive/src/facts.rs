@@ -1,5 +1,6 @@
 //! Facts about a run, from which its verdict and its warnings follow.
 
+use measure::ScenarioRole;
 use measure::ledger::LedgerSummary;
 use serde::{Deserialize, Serialize};
 
@@ -203,6 +204,8 @@ pub struct ChurnFacts {
     pub kind: String,
     /// Name of its operations: `cycles`, `requests`.
     pub unit: String,
+    /// System that they load.
+    pub role: ScenarioRole,
     /// Cycles that began.
     pub begun: u64,
     /// Cycles that failed.
@@ -220,21 +223,31 @@ pub struct ChurnFacts {
 }
 
 impl Facts {
+    /// Operations that the verdict is about; `None` where it is about messages.
+    fn own(&self) -> Option<&ChurnFacts> {
+        self.ended.churn.iter().find(|churn| !churn.beside)
+    }
+
+    /// System under load.
+    #[must_use]
+    pub fn role(&self) -> ScenarioRole {
+        self.own().map_or(ScenarioRole::Broker, |churn| churn.role)
+    }
+
     /// Whether the verdict is about cycles rather than messages.
     #[must_use]
     pub fn is_churn(&self) -> bool {
-        self.ended.churn.iter().any(|churn| !churn.beside)
+        self.own().is_some()
     }
 
     /// Counted items: `messages`, `cycles`, `requests`.
     #[must_use]
     pub fn items(&self) -> &str {
-        let mut churn = self.ended.churn.iter();
-        let own = churn.find(|churn| !churn.beside);
-        own.map_or("messages", |churn| match churn.unit.as_str() {
-            "" => "cycles",
-            unit => unit,
-        })
+        self.own()
+            .map_or("messages", |churn| match churn.unit.as_str() {
+                "" => "cycles",
+                unit => unit,
+            })
     }
 
     /// All cores that broker and generator could share.

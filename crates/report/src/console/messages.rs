@@ -136,7 +136,8 @@ pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
     let more = (more > 0).then(|| format!("and {}", counted(more as u64, "shorter stall")));
     let lines = longest
         .into_iter()
-        .map(|stall| format!("stall: {}", crate::text::stall(stall, summary.items())));
+        .map(|it| crate::text::stall(it, summary.items(), summary.loaded()))
+        .map(|stall| format!("stall: {stall}"));
     lines.chain(more).collect()
 }
 

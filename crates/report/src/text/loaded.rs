@@ -1,5 +1,7 @@
 //! Sentences about a server in place of a broker: probes alone load any server.
 
+use measure::ScenarioRole;
+
 /// Words for a broker, and for a server in its place. Names never begin so: an article stands before, or `and` behind.
 const OF_SERVER: [(&str, &str); 4] = [
     ("the broker", "the server"),
@@ -17,10 +19,10 @@ pub(crate) fn of_server(sentence: &str) -> String {
     })
 }
 
-/// A sentence of a run that counts `items`: with requests alone it speaks of the server.
-pub(super) fn for_items(sentence: String, items: &str) -> String {
-    match items {
-        "requests" => of_server(&sentence),
-        _ => sentence,
+/// A sentence on the loaded system.
+pub(super) fn for_role(sentence: String, role: ScenarioRole) -> String {
+    match role {
+        ScenarioRole::Server => of_server(&sentence),
+        ScenarioRole::Broker | ScenarioRole::Watcher => sentence,
     }
 }

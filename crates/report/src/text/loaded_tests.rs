@@ -6,6 +6,8 @@ use archive::{
     Warning,
 };
 
+use measure::ScenarioRole;
+
 use super::loaded::of_server;
 use super::{stall, verdict, warning};
 
@@ -112,6 +114,7 @@ fn no_verdict_on_a_lone_probe_speaks_of_a_broker() {
         ended: Ended {
             churn: vec![ChurnFacts {
                 unit: "requests".into(),
+                role: ScenarioRole::Server,
                 ..ChurnFacts::default()
             }],
             stalls: vec![Stall::default()],
@@ -189,8 +192,14 @@ fn a_stall_of_requests_is_the_servers() {
             away,
             ..Stall::default()
         };
-        assert!(stall(&one, "requests").starts_with("the server "), "{away}");
-        assert!(stall(&one, "messages").starts_with("the broker "), "{away}");
+        assert!(
+            stall(&one, "requests", ScenarioRole::Server).starts_with("the server "),
+            "{away}"
+        );
+        assert!(
+            stall(&one, "messages", ScenarioRole::Broker).starts_with("the broker "),
+            "{away}"
+        );
     }
 }
 

@@ -26,16 +26,12 @@ impl Said<'_> {
     /// Sent and requested rates, and the share sent late, unless nothing was sent.
     fn requested_and_sent(&self) -> String {
         let e = self.e;
-        let began = match e.items() {
-            "cycles" => "begun",
-            _ => "sent",
-        };
         let (sent, asked) = (rate(e.sent_rate), self.requested());
         let late = match e.sent_rate {
             0.0 => String::new(),
             _ => format!(", {} of them over 1 ms late", percent(e.late_share)),
         };
-        format!("{sent} of {asked} {} were {began}{late}", self.unit)
+        format!("{sent} of {asked} {} were {}{late}", self.unit, self.begun)
     }
 
     pub(super) fn reason(&self, code: &str) -> String {
@@ -64,7 +60,7 @@ impl Said<'_> {
                 rate(e.expected_rate.unwrap_or(0.0))
             ),
             "own_fault" => self.faults_made(),
-            "stalls" => longest_stall(&e.stalls().collect::<Vec<_>>(), e.items()),
+            "stalls" => longest_stall(&e.stalls().collect::<Vec<_>>(), e.items(), e.role()),
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(
                 "{} waited {} of the time in the run queue",

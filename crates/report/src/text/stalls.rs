@@ -1,6 +1,7 @@
 //! Stalls, and times without a connection.
 
 use archive::{Stall, StallWait, Stalled, Stood};
+use measure::ScenarioRole;
 
 use super::loaded;
 use crate::numbers::{count, counted, seconds};
@@ -8,7 +9,7 @@ use crate::numbers::{count, counted, seconds};
 /// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
 /// of churn it delays cycles, as `items` says.
 #[must_use]
-pub fn stall(stall: &Stall, items: &str) -> String {
+pub fn stall(stall: &Stall, items: &str, role: ScenarioRole) -> String {
     let sentence = format!(
         "{} at {:.1} s for {} ({}, {} delayed)",
         if stall.away && stall.who == Stalled::Broker {
@@ -23,12 +24,12 @@ pub fn stall(stall: &Stall, items: &str) -> String {
         counted(stall.connections, "connection"),
         counted(stall.messages_delayed, one(items))
     );
-    loaded::for_items(sentence, items)
+    loaded::for_role(sentence, role)
 }
 
 /// The longest stall, and how many shorter ones there are, by who stood still: `…; 4 shorter stalls: 2 of the broker, 1
 /// of bellows, 1 of the machine`.
-pub(super) fn longest_stall(stalls: &[&Stall], items: &str) -> String {
+pub(super) fn longest_stall(stalls: &[&Stall], items: &str, role: ScenarioRole) -> String {
     let longest = stalls.iter().max_by(|a, b| a.for_s.total_cmp(&b.for_s));
     let Some(longest) = longest else {
         return String::new();
@@ -39,7 +40,7 @@ pub(super) fn longest_stall(stalls: &[&Stall], items: &str) -> String {
     };
     let shorter = [Stalled::Broker, Stalled::Generator, Stalled::Machine].map(own);
     let of_all = shorter.iter().map(|it| it.1).sum::<usize>();
-    let told = stall(longest, items);
+    let told = stall(longest, items, role);
     if of_all == 0 {
         return told;
     }
@@ -54,7 +55,7 @@ pub(super) fn longest_stall(stalls: &[&Stall], items: &str) -> String {
     format!(
         "{told}; {}: {}",
         counted(of_all as u64, "shorter stall"),
-        loaded::for_items(of_each.join(", "), items)
+        loaded::for_role(of_each.join(", "), role)
     )
 }
 
@@ -190,20 +191,21 @@ mod tests {
             stall(Machine, 0.12),
             stall(Broker, 0.3),
         ];
-        let told = |all: &[Stall], items| longest_stall(&all.iter().collect::<Vec<_>>(), items);
-        let of_all = told(&all, "messages");
+        let told =
+            |all: &[Stall], role| longest_stall(&all.iter().collect::<Vec<_>>(), "messages", role);
+        let of_all = told(&all, ScenarioRole::Broker);
         assert!(
             of_all.starts_with("the broker stopped answering at 0.0 s for 789 ms"),
             "{of_all}"
         );
         let counts = "; 4 shorter stalls: 2 of the broker, 1 of bellows, 1 of the machine";
         assert!(of_all.ends_with(counts), "{of_all}");
-        let requests = told(&all[..2], "requests");
+        let requests = told(&all[..2], ScenarioRole::Server);
         assert!(
             requests.ends_with("; 1 shorter stall: 1 of the server"),
             "{requests}"
         );
-        assert!(!told(&all[..1], "messages").contains("shorter"));
-        assert_eq!(told(&[], "messages"), "");
+        assert!(!told(&all[..1], ScenarioRole::Broker).contains("shorter"));
+        assert_eq!(told(&[], ScenarioRole::Broker), "");
     }
 }

@@ -1,6 +1,7 @@
 //! The verdict of a run, in one sentence, and its reasons.
 
 use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled, Verdict};
+use measure::ScenarioRole;
 
 use super::loaded;
 use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
@@ -13,10 +14,10 @@ pub fn verdict(verdict: &mut Verdict) {
         let first = verdict.reasons.first().filter(|reason| reason.decided);
         let first = first.map_or("", |reason| reason.code.as_str());
         let sentence = said_first(&verdict.facts, cause, first) + &said;
-        verdict.sentence = loaded::for_items(sentence, verdict.facts.items());
+        verdict.sentence = loaded::for_role(sentence, verdict.facts.role());
     }
     for reason in &mut verdict.reasons {
-        reason.text = loaded::for_items(said.reason(&reason.code), verdict.facts.items());
+        reason.text = loaded::for_role(said.reason(&reason.code), verdict.facts.role());
     }
 }
 
@@ -49,6 +50,8 @@ pub(super) struct Said<'a> {
     items: &'static str,
     /// Verb of a late one: `left`.
     left: &'static str,
+    /// Participle of those that left: `sent`.
+    pub(super) begun: &'static str,
     /// The option that limits how many are in flight.
     limit: &'static str,
     /// Name of the answers that the limit waits for.
@@ -57,12 +60,13 @@ pub(super) struct Said<'a> {
 
 impl<'a> Said<'a> {
     fn new(e: &'a Facts) -> Self {
-        if e.items() == "requests" {
+        if e.role() == ScenarioRole::Server {
             Self {
                 e,
                 unit: "requests/s",
                 items: "requests",
                 left: "left",
+                begun: "sent",
                 limit: "--max-open",
                 answers: "open requests to be answered",
             }
@@ -72,6 +76,7 @@ impl<'a> Said<'a> {
                 unit: "cycles/s",
                 items: "cycles",
                 left: "began",
+                begun: "begun",
                 limit: "--max-open",
                 answers: "open cycles to end",
             }
@@ -81,6 +86,7 @@ impl<'a> Said<'a> {
                 unit: "msg/s",
                 items: "messages",
                 left: "left",
+                begun: "sent",
                 limit: "--max-pending",
                 answers: "confirms",
             }

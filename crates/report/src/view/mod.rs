@@ -440,13 +440,13 @@ fn point_end(point: &SeriesPoint) -> f64 {
 fn stalls(record: &RunRecord) -> Vec<StallBand> {
     let summary = record.summary.iter();
     let bands = summary.flat_map(|summary| {
-        let items = summary.items();
+        let (items, role) = (summary.items(), summary.loaded());
         summary.stalls.iter().map(move |stall| StallBand {
             start: stall.at_s,
             end: stall.at_s + stall.for_s,
             who: stall.who,
             away: stall.away,
-            text: crate::text::stall(stall, items),
+            text: crate::text::stall(stall, items, role),
         })
     });
     bands.collect()

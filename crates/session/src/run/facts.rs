@@ -237,6 +237,7 @@ impl Recording<'_> {
                 beside: index > 0,
                 kind: scenario.subject.clone(),
                 unit: operations.many.to_owned(),
+                role: operations.role,
                 begun: tally.counts.get(operations.begun),
                 failed: count(operations.failed),
                 timed_out: tally.timed_out,
