@@ -23,7 +23,7 @@ arguments: Array<string>, };
 export type BrokerSummary = {
 /** `rabbitmq`, `embedded`, or what the broker calls itself, in lower case; absent of a server that is no broker. */
 kind: string,
-/** Its version, where it says. */
+/** Its version, if it gives one. */
 version?: string,
 /** Its process, where it runs on this machine and could be found. */
 pid?: number, };
