@@ -67,7 +67,8 @@ fn messages_are_a_scenario_with_throughputs_and_come_first() {
         (summary.items(), summary.loaded()),
         ("messages", ScenarioRole::Broker)
     );
-    let messages = &read_again(&summary)["scenarios"]["messages"];
+    let object = read_again(&summary);
+    let messages = &object["scenarios"]["messages"];
     assert_eq!(messages["sent"], json!({"total": 0, "rate": 0.0}));
     assert_eq!(messages["received"]["total"], 3);
     assert_eq!(messages["role"], "broker");
