@@ -421,11 +421,12 @@ fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then()
     let ended = common::start(command).end();
     ended.assert_ok();
     let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let messages = &summary["scenarios"]["messages"];
     assert!(
-        summary["scenarios"]["messages"]["received"]["total"].as_u64() > Some(400),
+        messages["received"]["total"].as_u64() > Some(400),
         "{summary:#}"
     );
-    assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0);
+    assert_eq!(messages["ledger"]["lost"], 0);
     assert!(!ended.stdout.contains("certificate_not_checked"));
     assert_eq!(fs::read_dir(keys.path()).expect("folder").count(), 0);
 }

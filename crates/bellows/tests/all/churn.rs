@@ -193,33 +193,22 @@ fn connections_come_and_go_beside_messages() {
     );
     ended.assert_ok();
     let object = object(&ended.stdout);
+    let messages = &object["scenarios"]["messages"];
     let churn = &object["scenarios"]["churn"];
     assert_eq!(
         (&churn["begun"], &churn["completed"]),
         (&60.into(), &60.into())
     );
     assert_eq!(churn["latency"]["log_in"]["count"], 60, "{churn:#}");
-    assert_eq!(
-        object["scenarios"]["messages"]["sent"]["total"], 2_000,
-        "{object:#}"
-    );
-    assert_eq!(object["scenarios"]["messages"]["received"]["total"], 2_000);
-    assert_eq!(
-        object["scenarios"]["messages"]["latency"]["end_to_end"]["count"],
-        1_500
-    );
-    assert_eq!(object["scenarios"]["messages"]["ledger"]["lost"], 0);
+    assert_eq!(messages["sent"]["total"], 2_000, "{object:#}");
+    assert_eq!(messages["received"]["total"], 2_000);
+    assert_eq!(messages["latency"]["end_to_end"]["count"], 1_500);
+    assert_eq!(messages["ledger"]["lost"], 0);
     // The CPU of either cannot be told from the other's.
-    assert_eq!(
-        object["scenarios"]["messages"]["cpu_us_each"]["broker"],
-        Value::Null
-    );
+    assert_eq!(messages["cpu_us_each"]["broker"], Value::Null);
     assert_eq!(churn["cpu_us_each"]["broker"], Value::Null);
     let rate = |of: &Value| of["requested"]["rate"].as_f64().map(f64::round);
-    assert_eq!(
-        (rate(&object["scenarios"]["messages"]), rate(churn)),
-        (Some(500.0), Some(20.0))
-    );
+    assert_eq!((rate(messages), rate(churn)), (Some(500.0), Some(20.0)));
     // Whenever the last cycle began: requested and achieved are of the same cycles as the counts.
     let achieved = churn["requested"]["achieved"].as_f64().expect("a share");
     assert!((achieved - 1.0).abs() < 1e-9, "{churn:#}");

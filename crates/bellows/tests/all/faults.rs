@@ -54,21 +54,16 @@ fn an_experiment_reports_what_was_injected_beside_the_ledger() {
     let ended = run(dir.path(), &["run", "faulty.toml", "--json", "--quiet"]);
     ended.assert_ok();
     let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let messages = &object["scenarios"]["messages"];
     let fault = |kind: &str| {
         let faults = object["faults"].as_array().expect("faults");
         let found = faults.iter().find(|fault| fault["kind"] == kind);
         found.unwrap_or_else(|| panic!("no {kind}: {faults:#?}"))
     };
-    assert_eq!(
-        fault("lose")["count"],
-        object["scenarios"]["messages"]["ledger"]["lost"]
-    );
-    assert!(
-        object["scenarios"]["messages"]["ledger"]["lost"].as_u64() > Some(20),
-        "{object:#}"
-    );
+    assert_eq!(fault("lose")["count"], messages["ledger"]["lost"]);
+    assert!(messages["ledger"]["lost"].as_u64() > Some(20), "{object:#}");
     assert_eq!(fault("duplicate")["count"], 3);
-    assert_eq!(object["scenarios"]["messages"]["ledger"]["duplicated"], 3);
+    assert_eq!(messages["ledger"]["duplicated"], 3);
     assert_eq!(fault("drop")["count"], 1);
     let stall = fault("stall");
     assert_eq!(stall["count"], 1);

@@ -221,6 +221,7 @@ fn influxdb_is_sent_every_message_that_was_counted() {
     .end();
     ended.assert_ok();
     let summary = json(&ended.stdout);
+    let messages = &summary["scenarios"]["messages"];
     let query = |text: &str| {
         let text = text.replace(' ', "%20").replace('"', "%22");
         let answer = ask(port, "GET", &format!("/query?db=load&q={text}")).expect("an answer");
@@ -229,18 +230,15 @@ fn influxdb_is_sent_every_message_that_was_counted() {
     let last = |name: &str| query(&format!("SELECT LAST(counter) FROM {name}"))[0][1].as_u64();
     assert_eq!(
         last("bellows_messages_sent"),
-        summary["scenarios"]["messages"]["sent"]["total"].as_u64()
+        messages["sent"]["total"].as_u64()
     );
     assert_eq!(
         last("bellows_messages_received"),
-        summary["scenarios"]["messages"]["received"]["total"].as_u64()
+        messages["received"]["total"].as_u64()
     );
     let latency =
         query("SELECT LAST(count) FROM bellows_latency_seconds WHERE latency='ack_response'");
-    assert_eq!(
-        latency[0][1].as_u64(),
-        summary["scenarios"]["messages"]["sent"]["total"].as_u64()
-    );
+    assert_eq!(latency[0][1].as_u64(), messages["sent"]["total"].as_u64());
     let seconds = query("SELECT COUNT(gauge) FROM bellows_machine_context_switches_per_second");
     assert!(
         seconds[0][1].as_u64().is_some_and(|count| count >= 4),

@@ -96,15 +96,15 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
     let folder = experiment(Path::new(""), &text);
     let args = ["run", "newest.toml", "--json", "--quiet"];
     let summary = json(&common::run(folder.path(), &args));
+    let messages = &summary["scenarios"]["messages"];
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
-        let count = &summary["scenarios"]["messages"]["ledger"][fault];
+        let count = &messages["ledger"][fault];
         assert!(
             count.is_null() || *count == 0,
             "{fault}: {load}: {summary:#}"
         );
     }
-    let counts = ["sent", "completed", "received"]
-        .map(|it| summary["scenarios"]["messages"][it]["total"].as_u64());
+    let counts = ["sent", "completed", "received"].map(|it| messages[it]["total"].as_u64());
     (summary, counts)
 }
 
@@ -199,12 +199,9 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
     let folder = experiment(Path::new(""), &format!("{}{REFUSED}", node.broker()));
     let args = ["run", "newest.toml", "--json", "--quiet"];
     let summary = json(&common::run(folder.path(), &args));
-    assert_eq!(
-        summary["scenarios"]["messages"]["ledger"]["lost"], 0,
-        "{summary:#}"
-    );
-    let counts =
-        ["sent", "received"].map(|it| summary["scenarios"]["messages"][it]["total"].as_u64());
+    let messages = &summary["scenarios"]["messages"];
+    assert_eq!(messages["ledger"]["lost"], 0, "{summary:#}");
+    let counts = ["sent", "received"].map(|it| messages[it]["total"].as_u64());
     assert!(
         counts[0] > Some(900) && counts[0] == counts[1],
         "{summary:#}"

@@ -164,13 +164,9 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
     let ended = renewed.end();
     ended.assert_ok();
     let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
-    assert_eq!(
-        object["scenarios"]["messages"]["ledger"]["lost"], 0,
-        "{object:#}"
-    );
-    let received = object["scenarios"]["messages"]["received"]["total"]
-        .as_u64()
-        .expect("received");
+    let messages = &object["scenarios"]["messages"];
+    assert_eq!(messages["ledger"]["lost"], 0, "{object:#}");
+    let received = messages["received"]["total"].as_u64().expect("received");
     assert!(received >= 2_150, "{received} of some 2,200");
     let lives = granted.load(Ordering::Relaxed);
     assert!(lives >= 4, "only {lives} tokens in 11 s");

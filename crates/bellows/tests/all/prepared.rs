@@ -125,15 +125,10 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     assert_eq!(found.len(), 2);
     for record in &found {
         let summary = &record["summary"];
-        assert_eq!(
-            summary["scenarios"]["messages"]["received"]["total"], 20_000,
-            "{summary:#}"
-        );
+        let messages = &summary["scenarios"]["messages"];
+        assert_eq!(messages["received"]["total"], 20_000, "{summary:#}");
         // Their age is that of the data, and no latency of this run.
-        assert_eq!(
-            summary["scenarios"]["messages"]["latency"]["end_to_end"]["count"], 0,
-            "{summary:#}"
-        );
+        assert_eq!(messages["latency"]["end_to_end"]["count"], 0, "{summary:#}");
         assert_eq!(messages_in(record, "backlog"), Some(2_000));
         assert_eq!(messages_in(record, "empty49"), Some(0));
         let events = record["events"].to_string();

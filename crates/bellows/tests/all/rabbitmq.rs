@@ -53,16 +53,15 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
         let ended = client(dir.path(), &node.url(), &args).end();
         ended.assert_ok();
         let summary = summary(&ended);
-        let sent = summary["scenarios"]["messages"]["sent"]["total"]
-            .as_u64()
-            .expect("sent");
+        let messages = &summary["scenarios"]["messages"];
+        let sent = messages["sent"]["total"].as_u64().expect("sent");
         assert!(sent > 1_000, "{kind}: only {sent} sent");
         assert_eq!(
-            summary["scenarios"]["messages"]["completed"]["total"].as_u64(),
+            messages["completed"]["total"].as_u64(),
             Some(sent),
             "{kind}"
         );
-        let broker = summary["scenarios"]["messages"]["cpu_us_each"]["broker"]
+        let broker = messages["cpu_us_each"]["broker"]
             .as_f64()
             .expect("broker CPU");
         assert!(
@@ -176,12 +175,11 @@ fn a_client_cleans_up_what_it_declared() {
     let ended = common::run(dir.path(), &arguments);
     ended.assert_ok();
     let summary = summary(&ended);
-    let sent = summary["scenarios"]["messages"]["sent"]["total"]
-        .as_u64()
-        .expect("a number");
+    let messages = &summary["scenarios"]["messages"];
+    let sent = messages["sent"]["total"].as_u64().expect("a number");
     // Each queue has a copy, and none of the fifty.
     assert_eq!(
-        summary["scenarios"]["messages"]["received"]["total"].as_u64(),
+        messages["received"]["total"].as_u64(),
         Some(2 * sent),
         "{summary:#}"
     );
@@ -209,12 +207,11 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
         let ended = common::start(common::bellows(dir.path(), &args)).end();
         ended.assert_ok();
         let summary = summary(&ended);
-        let sent = summary["scenarios"]["messages"]["sent"]["total"]
-            .as_u64()
-            .expect("sent");
+        let messages = &summary["scenarios"]["messages"];
+        let sent = messages["sent"]["total"].as_u64().expect("sent");
         // Every subscriber of a stream gets every message.
         let receivers = if kind == "stream" { 2 } else { 1 };
-        let ledger = &summary["scenarios"]["messages"]["ledger"];
+        let ledger = &messages["ledger"];
         assert_eq!(ledger["sent"], sent * receivers, "{kind}: {summary:#}");
         assert_eq!(ledger["delivered"], sent * receivers, "{kind}: {summary:#}");
         for key in [
@@ -453,7 +450,8 @@ recover = "100ms-400ms"
         )
     };
     let summary = summary_of_a_crash(&(load("quorum") + &load("stream")));
-    let ledger = &summary["scenarios"]["messages"]["ledger"];
+    let messages = &summary["scenarios"]["messages"];
+    let ledger = &messages["ledger"];
     assert_eq!(ledger["lost"], 0, "{summary:#}");
     assert_eq!(
         (&ledger["duplicated"], &ledger["corrupt"]),
@@ -463,12 +461,7 @@ recover = "100ms-400ms"
     let count = |key: &str| ledger[key].as_u64().expect("count");
     let (sent, delivered) = (count("sent"), count("delivered"));
     assert_eq!(sent, delivered + count("unconfirmed_missing"), "{ledger:#}");
-    assert_eq!(
-        sent,
-        summary["scenarios"]["messages"]["sent"]["total"]
-            .as_u64()
-            .expect("total")
-    );
+    assert_eq!(sent, messages["sent"]["total"].as_u64().expect("total"));
     let lost = summary["warnings"].as_array().expect("warnings");
     assert!(
         lost.iter().any(|w| w["code"] == "connections_lost"),
@@ -494,12 +487,11 @@ prefetch = 1
 recover = "100ms-400ms"
 "#;
     let summary = summary_of_a_crash(load);
-    let ledger = &summary["scenarios"]["messages"]["ledger"];
+    let messages = &summary["scenarios"]["messages"];
+    let ledger = &messages["ledger"];
     let count = |key: &str| ledger[key].as_u64().expect("count");
     assert!(count("lost") > 0, "{summary:#}");
-    let received = summary["scenarios"]["messages"]["received"]["total"]
-        .as_u64()
-        .expect("received");
+    let received = messages["received"]["total"].as_u64().expect("received");
     assert_eq!(count("delivered"), received, "{summary:#}");
     assert_eq!(
         count("sent"),

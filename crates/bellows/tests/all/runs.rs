@@ -82,14 +82,15 @@ fn json_is_one_object_that_its_schema_describes() {
     ended.assert_ok();
     assert_eq!(ended.stderr, "");
     let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let messages = &object["scenarios"]["messages"];
     let schema =
         read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
     assert_eq!(
         common::schema::problems(&schema, &object),
         Vec::<String>::new()
     );
-    assert_eq!(object["scenarios"]["messages"]["sent"]["total"], 4_000);
-    assert_eq!(object["scenarios"]["messages"]["received"]["total"], 4_000);
+    assert_eq!(messages["sent"]["total"], 4_000);
+    assert_eq!(messages["received"]["total"], 4_000);
     let record = read_json(&only_run(dir.path()).join("run.json"));
     assert_eq!(record["summary"], object, "run.json holds another summary");
 
@@ -176,11 +177,9 @@ fn client_producer_and_consumer_count_the_same_messages() {
         serde_json::from_str::<Value>(&ended.stdout).expect("one JSON object")
     };
     let client = with("client", &["--max-pending", "50", "--no-archive"]);
+    let messages = &client["scenarios"]["messages"];
     assert_eq!(
-        (
-            &client["scenarios"]["messages"]["sent"]["total"],
-            &client["scenarios"]["messages"]["received"]["total"]
-        ),
+        (&messages["sent"]["total"], &messages["received"]["total"]),
         (&500.into(), &500.into())
     );
     assert_eq!(client["run_dir"], "");
@@ -315,6 +314,7 @@ fn a_load_with_recover_outlives_its_broker() {
     let ended = client.end();
     ended.assert_ok();
     let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let messages = &summary["scenarios"]["messages"];
     let warnings = summary["warnings"].as_array().expect("warnings");
     // A machine without a free core at the end leaves some unsent, and says so.
     let unanswered = warnings
@@ -323,11 +323,9 @@ fn a_load_with_recover_outlives_its_broker() {
     let unsent = unanswered
         .and_then(|it| it["values"]["unsent"].as_u64())
         .unwrap_or(0);
-    let sent = summary["scenarios"]["messages"]["sent"]["total"]
-        .as_u64()
-        .expect("a count");
+    let sent = messages["sent"]["total"].as_u64().expect("a count");
     assert_eq!(sent + unsent, 2_000, "{summary:#}");
-    let max = summary["scenarios"]["messages"]["latency"]["ack_response"]["max_ns"].as_u64();
+    let max = messages["latency"]["ack_response"]["max_ns"].as_u64();
     assert!(max.is_some_and(|ns| ns >= 380_000_000), "{summary:#}");
     assert!(
         warnings.iter().any(|w| w["code"] == "connections_lost"),
@@ -585,6 +583,7 @@ fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
     let ended = args(&["--no-ledger"]);
     ended.assert_ok();
     let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
-    assert_eq!(summary["scenarios"]["messages"]["completed"]["total"], 20);
-    assert_eq!(summary["scenarios"]["messages"]["ledger"], Value::Null);
+    let messages = &summary["scenarios"]["messages"];
+    assert_eq!(messages["completed"]["total"], 20);
+    assert_eq!(messages["ledger"], Value::Null);
 }

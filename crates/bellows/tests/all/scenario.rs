@@ -191,6 +191,7 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     let summary = outcome.record.summary.as_ref().expect("a summary");
 
     let json = serde_json::to_value(summary).expect("JSON");
+    let messages = &json["scenarios"]["messages"];
     let (toy, churn) = (&json["scenarios"]["toy"], &json["scenarios"]["churn"]);
     let ticks = toy["ticks"].as_u64().expect("ticks");
     assert!((20..=150).contains(&ticks), "{toy:#}");
@@ -198,15 +199,9 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     assert_eq!(toy["largest"], 7);
     assert_eq!(churn["begun"], 150, "{churn:#}");
     assert_eq!(churn["completed"], 150, "{churn:#}");
-    assert_eq!(
-        json["scenarios"]["messages"]["sent"]["total"], 300,
-        "{json:#}"
-    );
-    assert_eq!(
-        json["scenarios"]["messages"]["latency"]["ack_response"]["count"],
-        300
-    );
-    let rates = [&json["scenarios"]["messages"], churn];
+    assert_eq!(messages["sent"]["total"], 300, "{json:#}");
+    assert_eq!(messages["latency"]["ack_response"]["count"], 300);
+    let rates = [messages, churn];
     let rates = rates.map(|of| of["requested"]["rate"].as_f64());
     assert_eq!(
         rates.map(|it| it.map(f64::round)),

@@ -144,12 +144,13 @@ fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_o
     }
     ended.assert_ok();
     let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("an object");
+    let messages = &summary["scenarios"]["messages"];
     println!(
         "soak: {} sent, {} received in {:.1} minutes; ledger {}",
-        summary["scenarios"]["messages"]["sent"]["total"],
-        summary["scenarios"]["messages"]["received"]["total"],
+        messages["sent"]["total"],
+        messages["received"]["total"],
         since.elapsed().as_secs_f64() / 60.0,
-        summary["scenarios"]["messages"]["ledger"]
+        messages["ledger"]
     );
     let mut wrong = judge("client", &own);
     wrong.extend(judge("broker", &theirs));
@@ -161,7 +162,7 @@ fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_o
     if after.descriptors != before.descriptors {
         wrong.push("the broker kept descriptors of closed connections".to_owned());
     }
-    let lost = &summary["scenarios"]["messages"]["ledger"]["lost"];
+    let lost = &messages["ledger"]["lost"];
     if *lost != 0 {
         wrong.push(format!("{lost} messages were lost"));
     }

@@ -125,6 +125,7 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     let ended = started.end();
     let summary: Value =
         serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+    let messages = &summary["scenarios"]["messages"];
     let count = |value: &Value| value.as_u64().unwrap_or(0);
     let warnings = summary["warnings"].as_array().expect("warnings");
     let warning = warnings
@@ -133,10 +134,10 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     let warning = warning.unwrap_or_else(|| panic!("{warnings:#?}"));
     assert_eq!(warning["tier"], "caution");
     let censored = count(&warning["values"]["unanswered"]) + count(&warning["values"]["unsent"]);
-    let latency = &summary["scenarios"]["messages"]["latency"]["ack_response"];
+    let latency = &messages["latency"]["ack_response"];
     assert_eq!(
         count(&latency["count"]),
-        count(&summary["scenarios"]["messages"]["completed"]["total"]) + censored,
+        count(&messages["completed"]["total"]) + censored,
         "{latency}"
     );
     // Over a tenth of the messages waited for over 500 ms, and the 99th percentile says so.

@@ -31,14 +31,9 @@ fn client(dir: &Path, url: &str, args: &[&str]) -> common::Ended {
 fn received(ended: &common::Ended) -> u64 {
     ended.assert_ok();
     let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
-    let received = summary["scenarios"]["messages"]["received"]["total"]
-        .as_u64()
-        .expect("received");
-    assert_eq!(
-        summary["scenarios"]["messages"]["ledger"]["lost"].as_u64(),
-        Some(0),
-        "{summary:#}"
-    );
+    let messages = &summary["scenarios"]["messages"];
+    let received = messages["received"]["total"].as_u64().expect("received");
+    assert_eq!(messages["ledger"]["lost"].as_u64(), Some(0), "{summary:#}");
     received
 }
 
