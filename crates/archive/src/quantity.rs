@@ -502,9 +502,7 @@ impl Quantity {
     pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => {
-                let scenarios = point.scenarios().map(|(_, of)| &of.latency);
-                let all = std::iter::once(&point.latency).chain(scenarios);
-                latency(all, recorded, &plain_name(metric), *statistic)
+                latency(point.latencies(), recorded, &plain_name(metric), *statistic)
             }
             Which::Failed(_) => Err(OF_WHOLE_RUN),
             Which::Figure(index) => {

@@ -21,17 +21,17 @@ pub struct ScenarioPoint {
 impl ScenarioPoint {
     /// Points of an interval, by the scenarios' names.
     #[must_use]
-    pub fn all_of(interval: &Interval) -> BTreeMap<&'static str, Self> {
-        let mut all: BTreeMap<_, Self> = BTreeMap::new();
+    pub fn all_of(interval: &Interval) -> BTreeMap<String, Self> {
+        let mut all: BTreeMap<String, Self> = BTreeMap::new();
         for (metric, count) in interval.counts.iter() {
-            let point = all.entry(metric.info().scenario).or_default();
+            let point = all.entry(metric.info().scenario.to_owned()).or_default();
             point.counts.insert(metric, count);
         }
         let recorded = interval.latencies.filled();
         let names: Vec<_> = recorded.map(|(metric, _)| metric.info().scenario).collect();
         for name in names {
             if name != MESSAGES {
-                let point = all.entry(name).or_default();
+                let point = all.entry(name.to_owned()).or_default();
                 point.latency = interval.latencies.of_scenario(name);
             }
         }

@@ -41,21 +41,16 @@ pub struct SeriesPoint {
 }
 
 impl SeriesPoint {
-    /// Adds a scenario's figures.
-    pub fn insert(&mut self, name: &str, point: ScenarioPoint) {
-        self.scenarios.insert(name.to_owned(), point);
-    }
-
     /// All scenarios other than messages.
     pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioPoint)> {
         let all = self.scenarios.iter();
         all.map(|(name, point)| (name.as_str(), point))
     }
 
-    /// One of them.
-    #[must_use]
-    pub fn scenario(&self, name: &str) -> Option<&ScenarioPoint> {
-        self.scenarios.get(name)
+    /// Latencies of all scenarios, those of messages first.
+    pub fn latencies(&self) -> impl Iterator<Item = &Summaries> {
+        let others = self.scenarios.values().map(|of| &of.latency);
+        std::iter::once(&self.latency).chain(others)
     }
 }
 

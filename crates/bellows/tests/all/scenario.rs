@@ -241,7 +241,8 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     assert!(whole.counters.sent > 150, "{whole:?}");
     assert!(
         whole
-            .scenario("churn")
+            .scenarios
+            .get("churn")
             .is_some_and(|it| it.counts.values().sum::<u64>() > 150)
     );
 

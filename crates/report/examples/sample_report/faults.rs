@@ -1,6 +1,6 @@
 //! Additions of the state `faults`: churn beside the messages, every kind of stall, a gap in the series, long events.
 
-use archive::{Event, RunSummary, ScenarioPoint, ScenarioSummary, SeriesPoint, Stall, Stalled};
+use archive::{Event, RunSummary, ScenarioSummary, Stall, Stalled};
 use measure::{Interval, Metric, MetricInfo, MetricKind, Nanos};
 
 use crate::random::Random;
@@ -56,13 +56,6 @@ pub(crate) fn fill(interval: &mut Interval, random: &mut Random) {
         interval.latencies.record(Metric::register(&WHOLE), took);
     }
     interval.counts.add(Metric::register(&COMPLETED), 100);
-}
-
-/// Notes them in the second's point.
-pub(crate) fn complete(point: &mut SeriesPoint, interval: &Interval) {
-    for (name, scenario) in ScenarioPoint::all_of(interval) {
-        point.insert(name, scenario);
-    }
 }
 
 /// Adds scenario and stalls.

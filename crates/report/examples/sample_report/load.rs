@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use archive::{ProcessUsage, RunWriter, SeriesPoint, SlicePoint};
+use archive::{ProcessUsage, RunWriter, ScenarioPoint, SeriesPoint, SlicePoint};
 use measure::{Counters, Interval, Metric, Nanos, Phase, Slice, Waits};
 
 use crate::random::Random;
@@ -73,10 +73,7 @@ pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
             }
             crate::faults::fill(&mut interval, &mut random);
         }
-        let mut point = point(&interval, second, length, state, &mut random);
-        if state.faults {
-            crate::faults::complete(&mut point, &interval);
-        }
+        let point = point(&interval, second, length, state, &mut random);
         writer.append_point(&point);
         if state.further || state.hostile {
             crate::named::write(writer, second, state);
@@ -295,7 +292,7 @@ fn point(
         steal: Some(if second % 13 == 7 { 0.01 } else { 0.0 }),
         idle: None,
         waits: waits(state.load, stall, length),
-        scenarios: Default::default(),
+        scenarios: ScenarioPoint::all_of(interval),
     }
 }
 

@@ -19,7 +19,7 @@ const FIRST_COUNTERS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LiveScenarios<'a> {
     pub(super) recent: &'a VecDeque<SeriesPoint>,
-    pub(super) measured: &'a BTreeMap<&'static str, ScenarioPoint>,
+    pub(super) measured: &'a BTreeMap<String, ScenarioPoint>,
     /// Length of the measured phase so far.
     pub(super) seconds: f64,
     pub(super) style: Style,
@@ -184,7 +184,10 @@ impl<'a> LiveScenarios<'a> {
         let mut table = Table::of(&heads).titled(&format!("{:12}", called(name)));
         table.drop_in_order(&[4]);
         let value = |point: &SeriesPoint, metric: Metric| {
-            let counted = point.scenario(name).and_then(|it| it.counts.get(&metric));
+            let counted = point
+                .scenarios
+                .get(name)
+                .and_then(|it| it.counts.get(&metric));
             counted.copied().unwrap_or(0)
         };
         let of_measured = |metric: Metric| {

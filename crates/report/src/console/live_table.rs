@@ -87,7 +87,7 @@ pub(super) struct LiveTable {
     measured: Counters,
     measured_seconds: f64,
     latency: Summaries,
-    scenarios: BTreeMap<&'static str, ScenarioPoint>,
+    scenarios: BTreeMap<String, ScenarioPoint>,
 }
 
 impl LiveTable {

@@ -190,8 +190,7 @@ fn counters(points: &[SeriesPoint]) -> impl Iterator<Item = Metric> {
 
 /// Latencies of one interval; `None` where it recorded none.
 fn summary(point: &SeriesPoint, metric: Metric) -> Option<&LatencySummary> {
-    let scenarios = point.scenarios().map(|(_, point)| &point.latency);
-    let mut all = std::iter::once(&point.latency).chain(scenarios);
+    let mut all = point.latencies();
     all.find_map(|latency| Some(latency.get(metric)).filter(|summary| summary.count > 0))
 }
 

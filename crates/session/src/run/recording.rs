@@ -601,7 +601,7 @@ impl<'a> Recording<'a> {
         self.broker_used = self.last_usage.broker.or(self.broker_used);
         let requested = self.achieve(interval);
         let seconds = interval.length().as_secs_f64();
-        let mut point = SeriesPoint {
+        SeriesPoint {
             t: self.seconds_since_origin(interval.start),
             dt: interval.length().as_secs_f64(),
             phase: interval.phase,
@@ -616,12 +616,8 @@ impl<'a> Recording<'a> {
             steal: usage.steal,
             idle: usage.idle,
             waits: interval.waits,
-            scenarios: BTreeMap::new(),
-        };
-        for (name, scenario) in ScenarioPoint::all_of(interval) {
-            point.insert(name, scenario);
+            scenarios: ScenarioPoint::all_of(interval),
         }
-        point
     }
 }
 

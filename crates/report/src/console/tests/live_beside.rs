@@ -207,9 +207,7 @@ fn a_line_in_a_pipe_is_no_longer_than_a_wide_terminal() {
     }
     let mut of_second = point(Phase::Measure, 5.0);
     of_second.counters.blocked = 0;
-    for (name, scenario) in ScenarioPoint::all_of(&measured) {
-        of_second.insert(name, scenario);
-    }
+    of_second.scenarios = ScenarioPoint::all_of(&measured);
     let mut live = LiveTable::new(shape(), terminal(80));
     live.beside.add(&selected(20));
     let line = interval::line(&shape(), &of_second, &live.beside.news()).expect("a line");

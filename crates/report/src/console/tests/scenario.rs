@@ -133,9 +133,7 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
         latencies.record_n(metric(key, MetricKind::Histogram), Nanos(ns), 46_291);
     }
     let mut of_second = point(Phase::Measure, 5.0);
-    for (name, scenario) in ScenarioPoint::all_of(&measured) {
-        of_second.insert(name, scenario);
-    }
+    of_second.scenarios = ScenarioPoint::all_of(&measured);
     for columns in 60..=200 {
         let mut live = LiveTable::new(shape(), terminal(columns));
         live.point(&of_second, &measured);
@@ -217,9 +215,7 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
     measured.counts.add(bytes, 12_345_678);
     measured.counts.peak(in_flight, 17);
     let mut of_second = point(Phase::Measure, 5.0);
-    for (name, scenario) in ScenarioPoint::all_of(&measured) {
-        of_second.insert(name, scenario);
-    }
+    of_second.scenarios = ScenarioPoint::all_of(&measured);
     // All of it has room on a tall screen.
     let tall = Style {
         rows: 60,
@@ -287,9 +283,7 @@ fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
         }
     }
     let mut of_second = point(Phase::Measure, 5.0);
-    for (name, scenario) in ScenarioPoint::all_of(&measured) {
-        of_second.insert(name, scenario);
-    }
+    of_second.scenarios = ScenarioPoint::all_of(&measured);
     let shown = |rows: usize| {
         let style = Style {
             rows,
@@ -328,9 +322,7 @@ fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> S
         measured.latencies.record_n(latency, Nanos(5_000_000), 100);
     }
     let mut of_second = point(Phase::Measure, 5.0);
-    for (name, scenario) in ScenarioPoint::all_of(&measured) {
-        of_second.insert(name, scenario);
-    }
+    of_second.scenarios = ScenarioPoint::all_of(&measured);
     let style = Style {
         rows,
         ..terminal(columns)
@@ -398,9 +390,7 @@ fn free_rows_have_what_tells_most() {
         measured.latencies.record_n(latency, Nanos(5_000_000), 100);
     }
     let mut of_second = point(Phase::Measure, 5.0);
-    for (name, scenario) in ScenarioPoint::all_of(&measured) {
-        of_second.insert(name, scenario);
-    }
+    of_second.scenarios = ScenarioPoint::all_of(&measured);
     let shown = |shape: &Shape, rows: usize, columns: usize| {
         let style = Style {
             rows,

@@ -1,7 +1,7 @@
 //! Every run of both sides on one axis: rates and usage over time, and distributions of latency.
 
 use archive::{Comparison, LatencyLog, QuantityUnit, RunReader, SeriesPoint, plain_name};
-use measure::{Metric, Phase, Recorder};
+use measure::{Metric, Phase, Recorder, Summaries};
 use serde::Serialize;
 
 use super::super::distributions::{Curve, curve, curve_of};
@@ -171,15 +171,9 @@ fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel>
     if let Some(metric) = decided(a, b, comparison).first() {
         let title = format!("{} p99", metric.name());
         let p99 = |point: &SeriesPoint| {
-            let scenarios = point.scenarios().map(|(_, of)| &of.latency);
-            let mut all = std::iter::once(&point.latency).chain(scenarios);
-            let found = all.find_map(|of| {
-                let mut filled = of.filled();
-                filled
-                    .find(|(name, _)| name == metric)
-                    .map(|(_, it)| it.p99_ns)
-            });
-            found.map(|ns| ns as f64)
+            let mut filled = point.latencies().flat_map(Summaries::filled);
+            let found = filled.find(|(name, _)| name == metric);
+            found.map(|(_, it)| it.p99_ns as f64)
         };
         let at = panels.len().min(1);
         panels.splice(at..at, panel(a, b, &title, QuantityUnit::Ns, &p99));
