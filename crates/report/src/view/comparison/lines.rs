@@ -283,7 +283,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use archive::ComparedFigure;
-    use measure::{Counters, Summaries, Waits};
+    use measure::{Counters, Waits};
 
     use super::*;
 
