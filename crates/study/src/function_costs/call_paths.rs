@@ -7,7 +7,7 @@ use compare::{TreeQuestion, decide_tree};
 use stacks::{ShareName, ShareTree};
 
 use super::WHOLE;
-use super::builds::RunCosts;
+use super::renamed::RunCosts;
 use super::significance::{Test, Tested};
 
 /// Share of both sides' CPU from which on a frame is asked about and drawn. What is asked does not depend on what
