@@ -21,7 +21,6 @@ mod members;
 mod node;
 mod ports;
 mod setup;
-mod starter;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

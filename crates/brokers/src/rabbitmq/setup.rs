@@ -1,12 +1,13 @@
 //! A node's files, ports and environment, so that nothing of the machine's own RabbitMQ leaks in.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
-use std::io::{Read, Write as _};
+use std::io::{ErrorKind, Read, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,14 +16,14 @@ use erlang::{ConnectOptions, Cookie};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
-use super::checkout::Patch;
-use super::install::{Installation, PRODUCT};
+use super::Config;
+use super::checkout::{self, Patch};
+use super::install::{Erlang, Installation, PRODUCT};
+use super::loader::{Loader, interpreter};
 use super::members::Membership;
-use super::starter::{self, STARTERS};
-use super::{Config, checkout};
 use crate::BrokerError;
 use crate::certificates::Certificates;
-use crate::guardian::{MARKER, guarded_directories, random_hex};
+use crate::guardian::{MARKER, guarded_directories, private_file, random_hex};
 use crate::log::read;
 use crate::managed::{Launch, Probe, Workspace, accepts, free_ports};
 
@@ -186,7 +187,7 @@ impl Setup {
         self.patch = link_modules(installation, directory, config.patch.as_deref())?;
         if installation.erlang.relocated || self.membership.is_some() {
             let port = self.control_address.port();
-            self.applications = starter::write(&installation.erlang, directory, port)?;
+            self.applications = write_starters(&installation.erlang, directory, port)?;
         }
         Ok(())
     }
@@ -566,6 +567,138 @@ fn read_node(directory: &Path) -> Option<ConnectOptions> {
     Some(options)
 }
 
+/// Directory of programs that the node finds first.
+const STARTERS: &str = "bin";
+/// Directory of Erlang's applications that have programs of their own.
+const APPLICATIONS: &str = "lib";
+/// Directory of links to the loader, each called like the program that is started through it: the kernel names a
+/// process after the file that was executed.
+const LOADERS: &str = "loaders";
+
+/// Makes the directory `bin` in a node's own: all programs of the emulator's directory, and an `erl` that starts Erlang
+/// where it is now. Erlang searches this directory first (`BINDIR`), so it starts its helpers from there, too.
+/// Nodes that the node starts - RabbitMQ 4 has one ask the others of the cluster - use `port` and do not listen.
+/// Returns what `ERL_LIBS` has to name, so that applications find the programs that need the loader.
+fn write_starters(erlang: &Erlang, node: &Path, port: u16) -> Result<Option<PathBuf>, BrokerError> {
+    let starters = Starters {
+        node,
+        loader: erlang.loader.as_ref(),
+    };
+    let directory = node.join(STARTERS);
+    starters.copy(&erlang.emulator_directory, &directory, &["erl"])?;
+    write_script(&directory.join("erl"), &erl(erlang, &directory, port))?;
+    starters.copy_applications(&erlang.root.join("lib"))
+}
+
+/// Where programs are replaced by scripts that start them.
+struct Starters<'a> {
+    /// The node's own directory.
+    node: &'a Path,
+    loader: Option<&'a Loader>,
+}
+
+impl Starters<'_> {
+    /// Makes a directory with all that `from` has, but some: links, and scripts for programs that need the loader.
+    fn copy(&self, from: &Path, to: &Path, but: &[&str]) -> Result<(), BrokerError> {
+        fs::create_dir_all(to).map_err(BrokerError::io("create", to))?;
+        for entry in fs::read_dir(from).map_err(BrokerError::io("read", from))? {
+            let entry = entry.map_err(BrokerError::io("read", from))?;
+            let (name, original) = (entry.file_name(), entry.path());
+            if but.iter().any(|it| name == *it) {
+                continue;
+            }
+            let to = to.join(name);
+            match self.loader.filter(|_| interpreter(&original).is_some()) {
+                Some(loader) => self.write_wrapper(loader, &original, &to)?,
+                None => symlink(&original, &to).map_err(BrokerError::io("create", &to))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Does so for every application with programs in its `priv/bin`, as `os_mon` has.
+    fn copy_applications(&self, libraries: &Path) -> Result<Option<PathBuf>, BrokerError> {
+        if self.loader.is_none() {
+            return Ok(None);
+        }
+        let mut made = None;
+        for entry in fs::read_dir(libraries).into_iter().flatten().flatten() {
+            let from = entry.path();
+            let (private, programs) = (from.join("priv"), from.join("priv/bin"));
+            let mut files = fs::read_dir(&programs).into_iter().flatten().flatten();
+            if !files.any(|file| interpreter(&file.path()).is_some()) {
+                continue;
+            }
+            let directory = self.node.join(APPLICATIONS);
+            let to = directory.join(entry.file_name());
+            self.copy(&from, &to, &["priv"])?;
+            self.copy(&private, &to.join("priv"), &["bin"])?;
+            self.copy(&programs, &to.join("priv/bin"), &[])?;
+            made = Some(directory);
+        }
+        Ok(made)
+    }
+
+    /// Writes a script that starts a program through the loader. It becomes the program: its process keeps number,
+    /// environment and open files.
+    fn write_wrapper(
+        &self,
+        loader: &Loader,
+        program: &Path,
+        wrapper: &Path,
+    ) -> Result<(), BrokerError> {
+        let links = self.node.join(LOADERS);
+        fs::create_dir_all(&links).map_err(BrokerError::io("create", &links))?;
+        let link = links.join(program.file_name().unwrap_or_default());
+        match symlink(&loader.program, &link) {
+            // Another application has a program of this name.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made.map_err(BrokerError::io("create", &link))?,
+        }
+        let mut text = b"#!/bin/sh\nexec ".to_vec();
+        text.extend(quoted(link.as_os_str()));
+        text.extend(b" --library-path ");
+        text.extend(quoted(&loader.libraries));
+        text.push(b' ');
+        text.extend(quoted(program.as_os_str()));
+        text.extend(b" \"$@\"\n");
+        write_script(wrapper, &text)
+    }
+}
+
+/// The text of `erl`. A node of its own from the start is told about an EPMD; one that is not is somebody's helper.
+fn erl(erlang: &Erlang, directory: &Path, port: u16) -> Vec<u8> {
+    let mut text = b"#!/bin/sh\nROOTDIR=".to_vec();
+    text.extend(quoted(erlang.root.as_os_str()));
+    text.extend(b" BINDIR=");
+    text.extend(quoted(directory.as_os_str()));
+    text.extend(b" EMU=beam PROGNAME=erl\nexport ROOTDIR BINDIR EMU PROGNAME\ncase \" $* \" in\n");
+    text.extend(b"*' -start_epmd '*) ;;\n");
+    let helper = format!("-start_epmd false -erl_epmd_port {port} -dist_listen false");
+    text.extend(format!("*) set -- \"$@\" {helper} ;;\nesac\n").into_bytes());
+    text.extend(b"exec \"$BINDIR/erlexec\" \"$@\"\n");
+    text
+}
+
+fn write_script(path: &Path, text: &[u8]) -> Result<(), BrokerError> {
+    private_file(path, text)?;
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+        .map_err(BrokerError::io("protect", path))
+}
+
+/// One word of a shell.
+fn quoted(text: &OsStr) -> Vec<u8> {
+    let mut word = vec![b'\''];
+    for &byte in text.as_bytes() {
+        match byte {
+            b'\'' => word.extend(br"'\''"),
+            other => word.push(other),
+        }
+    }
+    word.push(b'\'');
+    word
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -607,12 +740,12 @@ mod tests {
                 .unwrap_err()
                 .kind()
         };
-        assert_eq!(at(Ipv4Addr::LOCALHOST), std::io::ErrorKind::AddrInUse);
-        assert_eq!(at(Ipv4Addr::UNSPECIFIED), std::io::ErrorKind::AddrInUse);
+        assert_eq!(at(Ipv4Addr::LOCALHOST), ErrorKind::AddrInUse);
+        assert_eq!(at(Ipv4Addr::UNSPECIFIED), ErrorKind::AddrInUse);
         let began = std::time::Instant::now();
         let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, reserved.port));
         let refused = refused.unwrap_err().kind();
-        assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(refused, ErrorKind::ConnectionRefused);
         assert!(began.elapsed() < Duration::from_secs(1));
         // The real one, in the foreground.
         let mut epmd = std::process::Command::new("epmd")
