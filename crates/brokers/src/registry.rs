@@ -103,7 +103,7 @@ pub fn programs(spec: &BrokerSpec) -> Option<PathBuf> {
 
 impl Listener {
     /// The number and the name of the process that passes connections on to a broker that calls itself `product`;
-    /// `None` where none is seen.
+    /// `None` where none is seen. A proxy's CPU and its kernel's answers say nothing of the broker's.
     #[must_use]
     pub fn proxy(&self, product: &str) -> Option<(u32, String)> {
         let found = self.found?;

@@ -202,7 +202,8 @@ impl RelayedNodes {
     }
 }
 
-/// Relays what nodes send each other. Dropping it ends that.
+/// Stands between the nodes of a cluster on one machine, so that one of them can be cut off: its links stay open and
+/// carry nothing, as when a cable is pulled. Dropping it ends that.
 #[derive(Debug)]
 pub(super) struct Relay {
     nodes: Arc<RelayedNodes>,

@@ -350,7 +350,8 @@ fn copy_data(
 /// A schema has thousands of lines, and not millions.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Refuses settings that no schema of the installation knows. Where its plugins are packed, nothing is known.
+/// Refuses settings that no schema of the installation knows: a node takes seconds to do so. Where its plugins are
+/// packed, nothing is known.
 fn check_settings(
     installation: &Installation,
     settings: &BTreeMap<String, String>,

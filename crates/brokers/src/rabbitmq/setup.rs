@@ -576,9 +576,10 @@ const APPLICATIONS: &str = "lib";
 const LOADERS: &str = "loaders";
 
 /// Makes the directory `bin` in a node's own: all programs of the emulator's directory, and an `erl` that starts Erlang
-/// where it is now. Erlang searches this directory first (`BINDIR`), so it starts its helpers from there, too.
-/// Nodes that the node starts - RabbitMQ 4 has one ask the others of the cluster - use `port` and do not listen.
-/// Returns what `ERL_LIBS` has to name, so that applications find the programs that need the loader.
+/// where it is now: it may have been moved since it was built, or need the loader of its root. Erlang searches this
+/// directory first (`BINDIR`), so it starts its helpers from there, too. Nodes that the node starts - RabbitMQ 4 has
+/// one ask the others of the cluster - use `port` and do not listen. Returns what `ERL_LIBS` has to name, so that
+/// applications find the programs that need the loader.
 fn write_starters(erlang: &Erlang, node: &Path, port: u16) -> Result<Option<PathBuf>, BrokerError> {
     let starters = Starters {
         node,

@@ -318,7 +318,7 @@ impl ScrapeSummary {
     }
 }
 
-/// A number that each page has.
+/// A number that each page has: where it grows, its middle and its largest value.
 #[derive(Clone, Debug)]
 struct Sizes {
     all: Histogram<u64>,
