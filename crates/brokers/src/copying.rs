@@ -241,8 +241,8 @@ impl NodeData {
                 log,
             } if self.original.is_some() => {
                 let help = format!(
-                    "its log below says why; an upgrade that {product} does not make in one step needs data of a release \
-                     between both: prepare it with that one, or begin without broker.data"
+                    "its log below says why; an upgrade that {product} does not make in one step needs data of a \
+                     release between both: prepare it with that one, or begin without broker.data"
                 );
                 let problem = Problem::new(
                     format!(

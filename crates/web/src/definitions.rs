@@ -459,7 +459,8 @@ fn paths(
             continue;
         }
         check_path(section, name, vhost).map_err(|cause| {
-            let help = "nothing was deleted; delete it in another way (rabbitmqctl delete_queue, or rabbitmqctl eval), and take it out of the file";
+            let help = "nothing was deleted; delete it in another way (rabbitmqctl delete_queue, or rabbitmqctl \
+                eval), and take it out of the file";
             Problem::new(cause, format!("{name:?} in the virtual host {vhost:?}"), help)
         })?;
         paths.push(format!(

@@ -678,7 +678,8 @@ mod tests {
         let policy = "{\"vhost\": \"/\", \"name\": \"m\", \"pattern\": \"^m\", \"definition\": {\"ha-params\": 2}}";
         fs::write(&file, format!("{{\"policies\": [{policy}]}}")).unwrap();
         let in_file = format!("[broker]\ndefinitions = {file:?}");
-        let written = "[broker]\n[[broker.policy]]\npattern = \"^m\"\ndefinition = { max-length = 1, ha-mode = \"all\" }";
+        let written = "[broker]\n[[broker.policy]]\npattern = \"^m\"\ndefinition = { max-length = 1, ha-mode = \
+            \"all\" }";
         for (text, name, key) in [
             (in_file.as_str(), "exported.json", "ha-params"),
             (written, "broker.policy", "ha-mode"),
@@ -711,7 +712,8 @@ mod tests {
 
     #[test]
     fn policies_are_written_as_rabbitmq_reads_them() {
-        let text = "[broker]\n[[broker.policy]]\npattern = \"^ha\\\\.\"\ndefinition = { ha-mode = \"all\", max-length = 10 }";
+        let text = "[broker]\n[[broker.policy]]\npattern = \"^ha\\\\.\"\ndefinition = { ha-mode = \"all\", max-length \
+            = 10 }";
         let experiment = Experiment::from_toml(text, "test").unwrap();
         let [(what, json)] = &definitions_to_import(&experiment.broker, "3.10.8").unwrap()[..]
         else {
