@@ -155,7 +155,7 @@ const SCATTERED: usize = 8;
 /// Product files; 650 are aimed at. It only falls.
 const FILES: usize = 883;
 /// Lines of Rust with more characters than a page's may have, texts that no formatter cuts. It only falls.
-const WIDE: usize = 511;
+const WIDE: usize = 451;
 /// Declarations that only tests use. It only falls.
 const ONLY_TESTED: usize = 13;
 const MOST_PROGRAMS: usize = 24;
