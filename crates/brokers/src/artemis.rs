@@ -173,7 +173,7 @@ fn programs(root: Option<&Path>) -> Option<PathBuf> {
 fn home(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
     let candidates = match root {
         Some(root) => vec![root.to_owned()],
-        None => usual(),
+        None => usual_folders(),
     };
     let found = candidates.iter().find(|home| home.join(BOOT).is_file());
     // A broker works in a directory of its own.
@@ -187,7 +187,7 @@ fn home(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
 
 /// Folders that it is looked for in: the environment's, that of the checkout that we are in or were built in, that of
 /// the program on the path, those of the machine.
-fn usual() -> Vec<PathBuf> {
+fn usual_folders() -> Vec<PathBuf> {
     let own = env::current_exe().unwrap_or_default();
     let checkouts = own
         .ancestors()

@@ -192,15 +192,15 @@ fn modules(directory: &Path) -> Vec<Vec<u8>> {
 }
 
 /// Bytes of a module; the largest of RabbitMQ has one million.
-const LARGEST: u64 = 16 << 20;
+const LARGEST_MODULE: u64 = 16 << 20;
 /// Modules of a patch.
-const MOST: usize = 5_000;
+const MOST_MODULES: usize = 5_000;
 /// How a compiled module begins, unless it is packed.
 const BEGINNINGS: [&[u8]; 2] = [b"FOR1", b"\x1f\x8b"];
 /// Modules that are named one by one.
 const MOST_NAMED: usize = 3;
 /// The file with the modules' names, as Erlang terms.
-const NAMES: &str = "patched.terms";
+const MODULE_NAMES: &str = "patched.terms";
 
 /// Modules that were put in place of a node's own.
 #[derive(Debug)]
@@ -227,7 +227,7 @@ pub(super) fn apply_patch(patch: &Path, node: &Path) -> Result<Patch, BrokerErro
     }
     let names: Vec<&str> = modules.iter().map(|it| it.name.as_str()).collect();
     let terms: String = names.iter().map(|name| format!("'{name}'.\n")).collect();
-    let list = node.join(NAMES);
+    let list = node.join(MODULE_NAMES);
     fs::write(&list, terms).map_err(BrokerError::io("write", &list))?;
     Ok(Patch {
         told: told(&modules),
@@ -254,7 +254,7 @@ fn read_modules(patch: &Path) -> Result<Vec<Module>, BrokerError> {
     files.sort();
     match files.len() {
         0 => return Err(wrong("it holds no .beam file")),
-        MOST.. => return Err(wrong("it holds more modules than a broker has")),
+        MOST_MODULES.. => return Err(wrong("it holds more modules than a broker has")),
         _ => {}
     }
     let mut modules = Vec::new();
@@ -262,7 +262,7 @@ fn read_modules(patch: &Path) -> Result<Vec<Module>, BrokerError> {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@.".contains(c);
         let size = fs::metadata(file).map_err(BrokerError::io("read", file))?;
-        if !size.is_file() || size.len() > LARGEST || !name.chars().all(is_plain) {
+        if !size.is_file() || size.len() > LARGEST_MODULE || !name.chars().all(is_plain) {
             return Err(wrong(&format!("{name} is no module")));
         }
         let code = fs::read(file).map_err(BrokerError::io("read", file))?;
@@ -381,7 +381,7 @@ mod tests {
         assert!(told.starts_with("a, b ("), "{told}");
         let copied = fs::read(node.path().join("ebin/b.beam")).unwrap();
         assert_eq!(copied, b"FOR1 b");
-        let names = fs::read_to_string(node.path().join(NAMES)).unwrap();
+        let names = fs::read_to_string(node.path().join(MODULE_NAMES)).unwrap();
         assert_eq!(names, "'a'.\n'b'.\n");
         write("b.beam", b"FOR1 another");
         assert_ne!(apply_patch().unwrap().told, told, "another compilation");

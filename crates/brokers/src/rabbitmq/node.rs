@@ -348,7 +348,7 @@ fn copy_data(
 }
 
 /// A schema has thousands of lines, and not millions.
-const MOST_BYTES: u64 = 4 << 20;
+const MOST_SCHEMA_BYTES: u64 = 4 << 20;
 
 /// Refuses settings that no schema of the installation knows: a node takes seconds to do so. Where its plugins are
 /// packed, nothing is known.
@@ -359,7 +359,7 @@ fn check_settings(
     let known = if settings.is_empty() {
         Vec::new()
     } else {
-        keys(installation)
+        schema_keys(installation)
     };
     let unknown = settings
         .keys()
@@ -380,7 +380,7 @@ fn check_settings(
 }
 
 /// The keys of all schemas; none where one of them cannot be read.
-fn keys(installation: &Installation) -> Vec<String> {
+fn schema_keys(installation: &Installation) -> Vec<String> {
     let mut keys = Vec::new();
     for plugin in fs::read_dir(&installation.plugins)
         .into_iter()
@@ -396,7 +396,7 @@ fn keys(installation: &Installation) -> Vec<String> {
             if path.extension().is_none_or(|it| it != "schema") {
                 continue;
             }
-            let small = fs::metadata(&path).is_ok_and(|file| file.len() <= MOST_BYTES);
+            let small = fs::metadata(&path).is_ok_and(|file| file.len() <= MOST_SCHEMA_BYTES);
             match fs::read(&path) {
                 Ok(text) if small => keys.extend(mapped(&String::from_utf8_lossy(&text))),
                 _ => return Vec::new(),
@@ -455,7 +455,7 @@ mod tests {
         ] {
             assert!(check_settings(&installation, &with(key)).is_ok(), "{key}");
         }
-        if keys(&installation).is_empty() {
+        if schema_keys(&installation).is_empty() {
             testkit::skip!("its plugins are packed");
         }
         let problem = check_settings(&installation, &with("chanel_max"))

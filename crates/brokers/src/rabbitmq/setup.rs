@@ -472,7 +472,7 @@ fn speaks_amqp(port: u16) -> bool {
 
 /// At most `lines` lines that say why a node ended: from the first error on, without the crash
 /// reports that repeat it at length.
-pub(super) fn reason(log: &Path, lines: usize) -> String {
+fn reason(log: &Path, lines: usize) -> String {
     reason_in(&read(log), lines)
 }
 
@@ -530,7 +530,7 @@ struct StartedNode {
 }
 
 /// The network namespace of this process; empty where the system does not tell.
-pub(super) fn network() -> String {
+fn network() -> String {
     fs::read_link("/proc/self/ns/net")
         .map(|link| link.to_string_lossy().into_owned())
         .unwrap_or_default()
