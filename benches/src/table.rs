@@ -11,7 +11,7 @@ pub struct Row {
     pub what: String,
     /// Unit of all values of this row.
     pub unit: &'static str,
-    /// bellows.
+    /// The value of bellows.
     pub value: f64,
     /// Peers of the same run, by name.
     pub peers: Vec<PeerValue>,

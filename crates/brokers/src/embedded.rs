@@ -12,11 +12,9 @@ use std::time::{Duration, Instant};
 use load::Endpoint;
 use measure::Problem;
 
-use super::{
-    Broker, BrokerError, Certificates, Fault, Identity, PlayedFaults, Processes,
-    managed::{Progress, Workspace},
-    registration::{Registration, Request},
-};
+use super::broker::{Registration, Request};
+use super::managed::{Progress, Workspace};
+use super::{Broker, BrokerError, Certificates, Fault, Identity, PlayedFaults, Processes};
 use experiment::{BrokerKind, FaultSpec, write_faults};
 
 pub(super) const REGISTRATION: Registration = Registration {

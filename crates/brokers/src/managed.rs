@@ -1,24 +1,21 @@
 //! A broker's process that bellows starts under a guardian: its directory and name, start, readiness,
 //! signals, restart, log and end. What is peculiar to a broker is in its [`Launch`].
 
-use std::{
-    env,
-    ffi::OsString,
-    fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use linux::ProcessId;
+use measure::Time;
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
-use super::{
-    BrokerError, Fault,
-    log::{self, LogFollower},
-};
-use crate::guardian::{self, Guardian, Leftovers, MARKER, Message, private_file, random_hex};
+use super::BrokerError;
+use super::guardian::{self, Guardian, Leftovers, MARKER, Message, private_file, random_hex};
+use super::log::{self, LogFollower};
 
 /// How often a broker that is starting is asked whether it is ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -569,6 +566,49 @@ pub(super) fn check_space(
         free_mb: free / 1_000_000,
         needed_mb: needed / 1_000_000,
     })
+}
+
+/// A fault of a broker under load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The measured phase begins: faults that the broker plays by itself count from this moment.
+    Begin(Time),
+    /// The broker hangs.
+    Pause,
+    /// It goes on where it was.
+    Resume,
+    /// It crashes.
+    Kill,
+    /// It is started again, with the same data.
+    Restart,
+    /// A node's links to the other nodes of its cluster carry nothing any more.
+    CutOff,
+    /// They carry again.
+    Join,
+}
+
+/// Outcomes of the embedded broker's own faults, which it reports as one line of JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlayedFaults {
+    /// One per fault, in the order of the script.
+    pub faults: Vec<PlayedFault>,
+    /// Messages taken from publishers and not refused.
+    pub published: u64,
+    /// Deliveries with the redelivered flag after the loss of a consumer.
+    pub redelivered: u64,
+}
+
+/// Outcome of one fault.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlayedFault {
+    /// As the script writes it.
+    pub kind: String,
+    /// Messages, confirms, logins or connections that were hit.
+    pub count: u64,
+    /// When it began, on the machine's monotonic clock; absent where it did not.
+    pub start_ns: Option<u64>,
+    /// When it was over; absent while it lasts.
+    pub end_ns: Option<u64>,
 }
 
 #[cfg(test)]

@@ -235,8 +235,8 @@ mod tests {
         let docs = include_str!("../../../docs/limit.md");
         let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
         let said = format!(
-            "at least {SURE_LEAP} times the rate's ({} times where the rate doubles); {LEAST_LEAP} times is enough where the \
-             step is a tenth of the whole rise.",
+            "at least {SURE_LEAP} times the rate's ({} times where the rate doubles); {LEAST_LEAP} times is enough \
+             where the step is a tenth of the whole rise.",
             2.0 * SURE_LEAP
         );
         assert!(docs.contains(&said), "{said}");

@@ -10,7 +10,6 @@ mod knee;
 mod level_tests;
 mod levels;
 mod limit;
-mod looks;
 mod moderation;
 #[cfg(test)]
 mod moderation_tests;
@@ -35,9 +34,8 @@ pub use difference::{
     separated, sign_flip, unpaired,
 };
 pub use knee::{LEAST_RATES, knee, leap, rises};
-pub use levels::{benjamini_hochberg, holm, holm_levels};
+pub use levels::{benjamini_hochberg, holm, holm_levels, level_of_each};
 pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
-pub use looks::level_of_each;
 pub use moderation::{Moderation, SampledDifference};
 pub use order::{Side, order, turns};
 pub use scalability::{

@@ -23,8 +23,8 @@ const HIDDEN_WORDS: &str =
     "words of the load and the broker that are hidden (***) were not compared";
 
 /// A warning about CPU that is not per message.
-const PER_TIME: &str = "the broker's CPU is told per time (broker cores), not per message, so that a load that gets more done \
-    takes more of it; what functions cost is not compared";
+const PER_TIME: &str = "the broker's CPU is told per time (broker cores), not per message, so that a load that gets \
+    more done takes more of it; what functions cost is not compared";
 
 /// Characters of a value that differs that are shown.
 const MOST_SHOWN: usize = 100;
@@ -321,7 +321,8 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
 fn experiments_differ(key: &str) -> (&'static str, &'static str) {
     match key.split('.').next() {
         Some("phases" | "until") => (
-            "the runs were not measured for the same time, and the longer one has more to be slow in, and fills more memory",
+            "the runs were not measured for the same time, and the longer one has more to be slow in, and fills more \
+             memory",
             "compare runs of one length",
         ),
         Some("profile") => (
@@ -415,7 +416,8 @@ fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     let (a, b) = (blocks(a), blocks(b));
     (a != b).then(|| {
         Problem::new(
-            "the runs were profiled in other blocks (profile.blocks, --observer), and what profiling costs is in their figures",
+            "the runs were profiled in other blocks (profile.blocks, --observer), and what profiling costs is in \
+             their figures",
             format!("{a} and {b}"),
             "make both sides alike",
         )

@@ -15,10 +15,10 @@ fn record(day: u32, cores: u32, broker: &str, rate: f64) -> RunRecord {
         ..Versions::default()
     };
     let run: RunRecord = serde_json::from_value(json!({
-        "schema": RunRecord::SCHEMA, "id": format!("run-{day:03}"), "name": "x", "created": format!("2026-01-01T00:{day:03}"),
-        "command": [], "experiment": {"load": [{"rate": 5}]}, "versions": versions, "hardware": hardware, "seed": 1,
-        "origin": 0, "origin_unix_ns": 0, "phases": [], "events": [], "topology": Topology::default(), "state": "complete",
-        "warnings": [],
+        "schema": RunRecord::SCHEMA, "id": format!("run-{day:03}"), "name": "x",
+        "created": format!("2026-01-01T00:{day:03}"), "command": [], "experiment": {"load": [{"rate": 5}]},
+        "versions": versions, "hardware": hardware, "seed": 1, "origin": 0, "origin_unix_ns": 0, "phases": [],
+        "events": [], "topology": Topology::default(), "state": "complete", "warnings": [],
     }))
     .unwrap();
     let received = Throughput { total: 100, rate };

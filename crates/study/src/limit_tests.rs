@@ -32,7 +32,8 @@ fn groups_keep_their_proportions_and_are_alike_without_rates() {
     assert_eq!(first_rate(&without), Ok(FIRST));
     assert_eq!(rates(&at_rate(&without, 1_000.0)), [500.0, 500.0]);
     let each = experiment(
-        "[[load]]\nrate = 10\nrate-per-producer = true\nproducers = 3\nnum-destinations = 4\ndestinations = ['queue://a', 'queue://b']",
+        "[[load]]\nrate = 10\nrate-per-producer = true\nproducers = 3\nnum-destinations = 4\ndestinations = \
+         ['queue://a', 'queue://b']",
     );
     assert_eq!(first_rate(&each), Ok(240.0));
     let tried = at_rate(&each, 480.0);

@@ -335,7 +335,8 @@ fn units_look_mixed(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Op
     })?;
     a.iter().chain(b).any(is_guessed).then(|| {
         format!(
-            "caution: the medians of {} are about {times} times apart, as units of time are: name the unit that was recorded with --unit",
+            "caution: the medians of {} are about {times} times apart, as units of time are: name the unit that was \
+             recorded with --unit",
             found.name()
         )
     })

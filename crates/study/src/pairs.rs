@@ -240,8 +240,8 @@ impl<'a> CellRuns<'a> {
             (some, pairs) => format!("{some} of the {pairs} pairs that count were"),
         };
         Some(format!(
-            "{what} disturbed by others on this machine, and no quieter ones came in their place: what hit one side alone looks like a change, \
-             what hit both like noise."
+            "{what} disturbed by others on this machine, and no quieter ones came in their place: what hit one side \
+             alone looks like a change, what hit both like noise."
         ))
     }
 

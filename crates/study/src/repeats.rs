@@ -89,8 +89,9 @@ mod tests {
     fn record(state: RunState, rate: f64) -> RunRecord {
         let run: RunRecord = serde_json::from_value(serde_json::json!({
             "schema": RunRecord::SCHEMA, "id": format!("run-{rate}"), "name": "x", "created": "",
-            "command": [], "experiment": null, "versions": Versions::default(), "hardware": Hardware::default(), "seed": 1, "origin": 0,
-            "origin_unix_ns": 0, "phases": [], "events": [], "topology": Topology::default(), "state": state, "warnings": [],
+            "command": [], "experiment": null, "versions": Versions::default(), "hardware": Hardware::default(),
+            "seed": 1, "origin": 0, "origin_unix_ns": 0, "phases": [], "events": [], "topology": Topology::default(),
+            "state": state, "warnings": [],
         }))
         .expect("a record");
         let mut summary = RunSummary::default();

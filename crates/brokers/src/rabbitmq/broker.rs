@@ -3,33 +3,27 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use archive::Topology;
 use erlang::ConnectOptions;
+use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec};
 use load::{Endpoint, Protocol};
 use measure::Problem;
+use serde_json::Value;
 use stacks::ErlangProcess;
-
-use super::super::{
-    Broker, BrokerError, Fault, Identity, Processes,
-    log::LogFollower,
-    managed::{Progress, Waiting, free_ports},
-    registration::{Registration, Request},
-};
-use super::{
-    Cluster, Config, RabbitMq,
-    cluster::of_node,
-    imports::definitions_to_import,
-    install::{Installation, PRODUCT},
-    patch, ports,
-    ready::wait_for_queues,
-    setup,
-};
-use crate::{guardian, oauth2};
-use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec};
+use web::definitions::Definitions;
 use web::hidden::Hidden;
 use web::management::{LoginRemedy, ManagementOptions, TIMEOUT};
+
+use super::cluster::of_node;
+use super::install::{Installation, PRODUCT};
+use super::{Cluster, Config, RabbitMq, checkout, ports, setup};
+use crate::broker::{Registration, Request};
+use crate::log::LogFollower;
+use crate::managed::{Progress, Waiting, free_ports};
+use crate::{Broker, BrokerError, Fault, Identity, Processes, guardian, oauth2};
 
 pub(crate) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Rabbitmq, start)),
@@ -188,7 +182,7 @@ fn described_as(installation: &Installation, spec: &BrokerSpec) -> Result<String
         installation.origin()
     );
     if let Some(patch) = &spec.patch {
-        told += &format!(" with {} replaced", patch::described(patch)?);
+        told += &format!(" with {} replaced", checkout::described_patch(patch)?);
     }
     Ok(format!(
         "{told} on Erlang/OTP {}",
@@ -495,8 +489,108 @@ fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static st
     )
 }
 
+/// How often the node is asked.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How often somebody who waits is told for how long by now.
+const TELL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time after which a queue that does not serve is the run's matter.
+const QUEUES_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Waits until all queues serve: a stream whose leader is not found yet refuses its clients.
+fn wait_for_queues(node: &RabbitMq, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
+    const WHAT: &str = "waiting until its queues serve";
+    let began = Instant::now();
+    let mut told = TELL_INTERVAL;
+    loop {
+        let awaited = node.awaited(waiting.cancelled)?;
+        if awaited.is_empty() {
+            return Ok(());
+        }
+        if (waiting.cancelled)() {
+            return Err(BrokerError::Cancelled);
+        }
+        if began.elapsed() > QUEUES_TIMEOUT {
+            let seconds = QUEUES_TIMEOUT.as_secs();
+            waiting.step(&format!(
+                "queues that do not serve after {seconds} s: {}",
+                awaited.join(", ")
+            ));
+            return Ok(());
+        }
+        if began.elapsed() >= told {
+            (waiting.progress)(Progress::Waiting(WHAT, told));
+            told += TELL_INTERVAL;
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// The first release without classic mirrored queues, which refuses their policies.
+const WITHOUT_MIRRORS: u32 = 4;
+
+/// Definitions to import into a RabbitMQ of this version, in this order, and their names.
+fn definitions_to_import(
+    spec: &BrokerSpec,
+    version: &str,
+) -> Result<Vec<(String, Vec<u8>)>, BrokerError> {
+    let check = |text: &[u8], name: &str| {
+        let definitions = Definitions::parse(text, name)?;
+        refuse_mirrors(&definitions, version, name)
+    };
+    let mut all = Vec::new();
+    // Queues of the file have their policies from the beginning.
+    if !spec.policy.is_empty() {
+        let policies = spec.policy.iter().enumerate().map(|(number, policy)| {
+            serde_json::json!({
+                "vhost": "/", "name": format!("bellows-{number}"), "pattern": policy.pattern,
+                "apply-to": policy.apply_to.as_deref().unwrap_or("queues"),
+                "priority": policy.priority.unwrap_or(0), "definition": policy.definition,
+            })
+        });
+        let policies: Vec<_> = policies.collect();
+        let text = serde_json::json!({ "policies": policies }).to_string();
+        check(text.as_bytes(), "broker.policy").map_err(BrokerError::Config)?;
+        all.push(("policies".to_owned(), text.into_bytes()));
+    }
+    if let Some(file) = &spec.definitions {
+        let text = fs::read(file).map_err(BrokerError::io("read", file))?;
+        let name = file.display().to_string();
+        check(&text, &name).map_err(BrokerError::Config)?;
+        all.push((name, text));
+    }
+    Ok(all)
+}
+
+/// Refuses policies of classic mirrored queues where RabbitMQ has none: it would refuse all that is imported with them.
+fn refuse_mirrors(definitions: &Definitions, version: &str, name: &str) -> Result<(), Problem> {
+    let major: Option<u32> = version.split('.').next().and_then(|it| it.parse().ok());
+    if major.is_none_or(|major| major < WITHOUT_MIRRORS) {
+        return Ok(());
+    }
+    let policies = definitions
+        .in_order()
+        .filter(|(section, _)| *section == "policies")
+        .flat_map(|(_, policies)| policies);
+    for policy in policies {
+        let keys = policy.get("definition").and_then(Value::as_object);
+        let mut keys = keys.into_iter().flat_map(|it| it.keys());
+        if let Some(key) = keys.find(|key| key.starts_with("ha-")) {
+            let pattern = policy.get("pattern").unwrap_or(&Value::Null);
+            return Err(Problem::new(
+                format!("{PRODUCT} {version} has no classic mirrored queues"),
+                format!("{name}: {key} in the policy for {pattern}"),
+                "leave the ha-* keys out and take quorum queues (queue-type = \"quorum\"), or name a RabbitMQ before \
+                 4.0 with broker.root",
+            ));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use experiment::Experiment;
+
     use super::*;
 
     #[test]
@@ -575,5 +669,62 @@ mod tests {
             let fix = of(off).unwrap_err();
             assert!(fix.contains("+JPperf true"), "{off}");
         }
+    }
+
+    #[test]
+    fn policies_of_mirrored_queues_are_refused_from_4_0_on() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("exported.json");
+        let policy = "{\"vhost\": \"/\", \"name\": \"m\", \"pattern\": \"^m\", \"definition\": {\"ha-params\": 2}}";
+        fs::write(&file, format!("{{\"policies\": [{policy}]}}")).unwrap();
+        let in_file = format!("[broker]\ndefinitions = {file:?}");
+        let written = "[broker]\n[[broker.policy]]\npattern = \"^m\"\ndefinition = { max-length = 1, ha-mode = \
+            \"all\" }";
+        for (text, name, key) in [
+            (in_file.as_str(), "exported.json", "ha-params"),
+            (written, "broker.policy", "ha-mode"),
+        ] {
+            let spec = Experiment::from_toml(text, "test").unwrap().broker;
+            assert_eq!(definitions_to_import(&spec, "3.13.7").unwrap().len(), 1);
+            // A version that is none is the broker's matter.
+            assert_eq!(definitions_to_import(&spec, "odd").unwrap().len(), 1);
+            for version in ["4.0.5", "4", "10.1"] {
+                let error = definitions_to_import(&spec, version).unwrap_err().problem();
+                assert!(
+                    error.cause.contains(&format!("RabbitMQ {version} ")),
+                    "{error:?}"
+                );
+                assert!(
+                    error.value.contains(name) && error.value.contains(key),
+                    "{error:?}"
+                );
+                assert!(
+                    error.value.contains("^m") && error.help.contains("quorum"),
+                    "{error:?}"
+                );
+            }
+        }
+        let others =
+            "[broker]\n[[broker.policy]]\npattern = \"^ha-\"\ndefinition = { max-length = 1 }";
+        let spec = Experiment::from_toml(others, "test").unwrap().broker;
+        assert_eq!(definitions_to_import(&spec, "4.0.5").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn policies_are_written_as_rabbitmq_reads_them() {
+        let text = "[broker]\n[[broker.policy]]\npattern = \"^ha\\\\.\"\ndefinition = { ha-mode = \"all\", max-length \
+            = 10 }";
+        let experiment = Experiment::from_toml(text, "test").unwrap();
+        let [(what, json)] = &definitions_to_import(&experiment.broker, "3.10.8").unwrap()[..]
+        else {
+            panic!("one import");
+        };
+        assert_eq!(what, "policies");
+        let json: Value = serde_json::from_slice(json).unwrap();
+        let policy = &json["policies"][0];
+        assert_eq!(policy["pattern"], "^ha\\.");
+        assert_eq!(policy["apply-to"], "queues");
+        assert_eq!(policy["definition"]["ha-mode"], "all");
+        assert_eq!(policy["definition"]["max-length"], 10);
     }
 }

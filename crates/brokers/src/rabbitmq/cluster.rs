@@ -9,15 +9,11 @@ use super::super::{
     BrokerError, Fault,
     managed::{Progress, Waiting, Workspace},
 };
-use super::{
-    config::Config,
-    install::{Installation, PRODUCT},
-    members::Network,
-    node::{Prepared, RabbitMq},
-    ports,
-    relay::Relay,
-    setup::NEEDED_SPACE,
-};
+use super::install::{Installation, PRODUCT};
+use super::members::{Network, Relay};
+use super::node::{Prepared, RabbitMq};
+use super::setup::NEEDED_SPACE;
+use super::{Config, ports};
 use experiment::MOST_NODES;
 
 /// How often nodes that start are asked whether they see each other.

@@ -334,7 +334,8 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
         .cloned()
         .ok_or_else(|| BrokerError::NotInstalled {
             product: PRODUCT,
-            help: "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b rabbitmq@DIR)",
+            help: "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b \
+                rabbitmq@DIR)",
             looked_for: candidates
                 .iter()
                 .map(|at| at.join("rabbitmq-server"))

@@ -14,28 +14,82 @@
 mod broker;
 mod checkout;
 mod cluster;
-mod config;
 pub(crate) mod control;
-mod imports;
 mod install;
 mod loader;
 mod members;
 mod node;
-mod patch;
 mod ports;
-mod ready;
-mod reason;
-mod relay;
-mod schema;
 mod setup;
-mod started;
-mod starter;
 
-pub use cluster::Cluster;
-pub use config::Config;
-pub use node::RabbitMq;
-pub use started::node_directory;
-pub use started::started_nodes;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::NodeData;
 
 pub(crate) use broker::REGISTRATION;
 pub use broker::described;
+pub use cluster::Cluster;
+pub use node::RabbitMq;
+pub use setup::{node_directory, started_nodes};
+
+/// Configuration of a managed node. [`Config::default`] is Debian's RabbitMQ with the guards of the reference
+/// experiment.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where RabbitMQ is: a prefix such as `/opt/rabbitmq_server-3.13.7` (it has `sbin/`), or a root directory (it has
+    /// `usr/lib/rabbitmq/`, and perhaps Erlang, with a C library of its own). `None`: the machine's own.
+    pub root: Option<PathBuf>,
+    /// Normal schedulers of the emulator (`+S N`). `None`: one per core.
+    pub schedulers: Option<u32>,
+    /// Listen for TLS too, with certificates made for this node, and let clients log in by theirs.
+    pub tls: bool,
+    /// Plugins that are enabled from the start. Those that listen do so on their own ports, unless
+    /// [`Config::settings`] say otherwise.
+    pub plugins: Vec<String>,
+    /// Lines of `rabbitmq.conf`. They override what bellows sets; the listener and the first user cannot be set.
+    pub settings: BTreeMap<String, String>,
+    /// Further lines that each node of a cluster has for itself, in the order of nodes.
+    pub of_nodes: Vec<BTreeMap<String, String>>,
+    /// Text of `advanced.config`, Erlang terms. It overrides [`Config::settings`].
+    pub advanced: Option<String>,
+    /// Further environment of the node. What bellows sets itself wins.
+    pub environment: BTreeMap<String, String>,
+    /// Further arguments of the emulator, one word each: `+sbwt`, `very_long`.
+    pub emulator_arguments: Vec<String>,
+    /// A folder of compiled modules that come before the node's own.
+    pub patch: Option<PathBuf>,
+    /// Data that outlives it: to begin with, or to leave.
+    pub data: Option<NodeData>,
+    /// Directory in which the node's own directory is made. `None`: `TMPDIR`, else `/var/tmp`, which
+    /// is on a disk where `/tmp` may be memory.
+    pub parent_directory: Option<PathBuf>,
+    /// Time that the node may take until it accepts AMQP connections.
+    pub start_timeout: Duration,
+    /// Command that runs [`crate::guardian::main`] with the arguments appended to it. Empty: this
+    /// executable with [`crate::guardian::SUBCOMMAND`].
+    pub guard: Vec<OsString>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            root: None,
+            schedulers: None,
+            tls: false,
+            plugins: Vec::new(),
+            settings: BTreeMap::new(),
+            of_nodes: Vec::new(),
+            advanced: None,
+            environment: BTreeMap::new(),
+            emulator_arguments: Vec::new(),
+            patch: None,
+            data: None,
+            parent_directory: None,
+            start_timeout: Duration::from_secs(60),
+            guard: Vec::new(),
+        }
+    }
+}

@@ -11,7 +11,7 @@ use super::super::{
     BrokerError,
     managed::{Waiting, free_ports},
 };
-use super::config::Config;
+use super::Config;
 use crate::guardian::clean_leftovers;
 use experiment::MOST_NODES;
 

@@ -1,35 +1,31 @@
 //! A node's files, ports and environment, so that nothing of the machine's own RabbitMQ leaks in.
 
-use std::{
-    env,
-    ffi::OsString,
-    fmt::Write as _,
-    fs::{self, Permissions},
-    io::{Read, Write as _},
-    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
-    os::fd::OwnedFd,
-    os::unix::fs::{PermissionsExt, symlink},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::io::{ErrorKind, Read, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use erlang::{ConnectOptions, Cookie};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use serde::{Deserialize, Serialize};
 
-use super::super::{
-    BrokerError,
-    certificates::Certificates,
-    managed::{Launch, Probe, Workspace, accepts, free_ports},
-};
-use super::{
-    config::Config,
-    install::{Installation, PRODUCT},
-    members::Membership,
-    patch::{self, Patch},
-    reason,
-    started::{self, COOKIE, StartedNode},
-    starter::{self, STARTERS},
-};
-use crate::guardian::{MARKER, random_hex};
+use super::Config;
+use super::checkout::{self, Patch};
+use super::install::{Erlang, Installation, PRODUCT};
+use super::loader::{Loader, interpreter};
+use super::members::Membership;
+use crate::BrokerError;
+use crate::certificates::Certificates;
+use crate::guardian::{MARKER, guarded_directories, private_file, random_hex};
+use crate::log::read;
+use crate::managed::{Launch, Probe, Workspace, accepts, free_ports};
 
 /// `vm_memory_high_watermark` of the reference experiment, bytes.
 const MEMORY_LIMIT: u64 = 15_000_000_000;
@@ -128,7 +124,7 @@ impl Setup {
             environment: setup.environment(config, installation, &arguments),
             process_name: "beam",
             probes,
-            reason: reason::reason,
+            reason,
             start_timeout: config.start_timeout,
             guard: config.guard.clone(),
         };
@@ -163,10 +159,10 @@ impl Setup {
             name: self.erlang_name(),
             host: self.control_address.ip().to_string(),
             port: self.control_address.port(),
-            network: started::network(),
+            network: network(),
         };
         let reached = serde_json::to_string(&reached).unwrap_or_default();
-        write(started::FILE, &reached)?;
+        write(NODE_FILE, &reached)?;
         let mut plugins: Vec<&str> = config.plugins.iter().map(String::as_str).collect();
         if config.tls && !plugins.contains(&LOGIN_BY_CERTIFICATE) {
             plugins.push(LOGIN_BY_CERTIFICATE);
@@ -191,7 +187,7 @@ impl Setup {
         self.patch = link_modules(installation, directory, config.patch.as_deref())?;
         if installation.erlang.relocated || self.membership.is_some() {
             let port = self.control_address.port();
-            self.applications = starter::write(&installation.erlang, directory, port)?;
+            self.applications = write_starters(&installation.erlang, directory, port)?;
         }
         Ok(())
     }
@@ -368,7 +364,9 @@ fn link_modules(
     for directory in [&ebin, &shortcuts] {
         fs::create_dir(directory).map_err(BrokerError::io("create", directory))?;
     }
-    let patched = patch.map(|patch| patch::apply(patch, node)).transpose()?;
+    let patched = patch
+        .map(|patch| checkout::apply_patch(patch, node))
+        .transpose()?;
     for (number, directory) in installation.module_directories().into_iter().enumerate() {
         let shortcut = shortcuts.join(number.to_string());
         symlink(&directory, &shortcut).map_err(BrokerError::io("create", &shortcut))?;
@@ -472,6 +470,236 @@ fn speaks_amqp(port: u16) -> bool {
     ask().unwrap_or(false)
 }
 
+/// At most `lines` lines that say why a node ended: from the first error on, without the crash
+/// reports that repeat it at length.
+fn reason(log: &Path, lines: usize) -> String {
+    reason_in(&read(log), lines)
+}
+
+fn reason_in(text: &str, lines: usize) -> String {
+    let told: Vec<&str> = text.lines().filter(|line| !is_noise(line)).collect();
+    let is_stamped = |line: &&str| line.starts_with(|first: char| first.is_ascii_digit());
+    let first_error = told.iter().position(|line| line.contains(" [error] "));
+    let first = match first_error {
+        Some(error) => error,
+        // The emulator refused to start, said why, and explained all of its options.
+        None if !told.iter().any(is_stamped) => 0,
+        None => told.len().saturating_sub(lines),
+    };
+    told.into_iter()
+        .skip(first)
+        .take(lines)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Empty lines, and those of crash reports: they are indented, or come from the emulator's end.
+fn is_noise(line: &str) -> bool {
+    let message = line.split_once(" [error] <").map_or(line, |(_, rest)| {
+        rest.split_once("> ").map_or("", |(_, message)| message)
+    });
+    message.trim().is_empty()
+        || (message.len() < line.len() && message.starts_with("   "))
+        || [
+            "  crasher:",
+            "  neighbours:",
+            "Kernel pid terminated",
+            "{\"Kernel pid",
+            "Crash dump",
+        ]
+        .iter()
+        .any(|noise| message.starts_with(noise))
+}
+
+/// Erlang's file with the node's cookie, in its home directory.
+pub(super) const COOKIE: &str = ".erlang.cookie";
+/// The file in a node's directory that says how it is reached.
+const NODE_FILE: &str = "erlang-node.json";
+
+/// How a node is reached; its cookie stands beside it.
+#[derive(Debug, Serialize, Deserialize)]
+struct StartedNode {
+    /// Its Erlang name.
+    name: String,
+    host: String,
+    /// The port of its distribution.
+    port: u16,
+    /// The network that this address is of, as [`network`] tells it.
+    #[serde(default)]
+    network: String,
+}
+
+/// The network namespace of this process; empty where the system does not tell.
+fn network() -> String {
+    fs::read_link("/proc/self/ns/net")
+        .map(|link| link.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Every node that a bellows of this user has started and that has not ended, by name.
+#[must_use]
+pub fn started_nodes() -> Vec<ConnectOptions> {
+    let directories = guarded_directories();
+    let mut nodes: Vec<ConnectOptions> =
+        directories.iter().filter_map(|it| read_node(it)).collect();
+    nodes.sort_by(|a, b| a.node.cmp(&b.node));
+    nodes
+}
+
+/// The directory of a node that a bellows of this user has started and that has not ended, by its name.
+#[must_use]
+pub fn node_directory(node: &str) -> Option<PathBuf> {
+    let mut directories = guarded_directories().into_iter();
+    directories.find(|it| read_node(it).is_some_and(|options| options.node.as_str() == node))
+}
+
+/// Reads a directory's node; `None` for other brokers, for one that just begins or ends, and for one in another network
+/// namespace, where nobody here reaches it.
+fn read_node(directory: &Path) -> Option<ConnectOptions> {
+    let text = fs::read(directory.join(NODE_FILE)).ok()?;
+    let node: StartedNode = serde_json::from_slice(&text).ok()?;
+    if node.network != network() {
+        return None;
+    }
+    let cookie = Cookie::read(&directory.join(COOKIE)).ok()?;
+    let mut options = ConnectOptions::new(node.name.parse().ok()?, cookie);
+    options.address = Some((node.host, node.port));
+    Some(options)
+}
+
+/// Directory of programs that the node finds first.
+const STARTERS: &str = "bin";
+/// Directory of Erlang's applications that have programs of their own.
+const APPLICATIONS: &str = "lib";
+/// Directory of links to the loader, each called like the program that is started through it: the kernel names a
+/// process after the file that was executed.
+const LOADERS: &str = "loaders";
+
+/// Makes the directory `bin` in a node's own: all programs of the emulator's directory, and an `erl` that starts Erlang
+/// where it is now: it may have been moved since it was built, or need the loader of its root. Erlang searches this
+/// directory first (`BINDIR`), so it starts its helpers from there, too. Nodes that the node starts - RabbitMQ 4 has
+/// one ask the others of the cluster - use `port` and do not listen. Returns what `ERL_LIBS` has to name, so that
+/// applications find the programs that need the loader.
+fn write_starters(erlang: &Erlang, node: &Path, port: u16) -> Result<Option<PathBuf>, BrokerError> {
+    let starters = Starters {
+        node,
+        loader: erlang.loader.as_ref(),
+    };
+    let directory = node.join(STARTERS);
+    starters.copy(&erlang.emulator_directory, &directory, &["erl"])?;
+    write_script(&directory.join("erl"), &erl(erlang, &directory, port))?;
+    starters.copy_applications(&erlang.root.join("lib"))
+}
+
+/// Where programs are replaced by scripts that start them.
+struct Starters<'a> {
+    /// The node's own directory.
+    node: &'a Path,
+    loader: Option<&'a Loader>,
+}
+
+impl Starters<'_> {
+    /// Makes a directory with all that `from` has, but some: links, and scripts for programs that need the loader.
+    fn copy(&self, from: &Path, to: &Path, but: &[&str]) -> Result<(), BrokerError> {
+        fs::create_dir_all(to).map_err(BrokerError::io("create", to))?;
+        for entry in fs::read_dir(from).map_err(BrokerError::io("read", from))? {
+            let entry = entry.map_err(BrokerError::io("read", from))?;
+            let (name, original) = (entry.file_name(), entry.path());
+            if but.iter().any(|it| name == *it) {
+                continue;
+            }
+            let to = to.join(name);
+            match self.loader.filter(|_| interpreter(&original).is_some()) {
+                Some(loader) => self.write_wrapper(loader, &original, &to)?,
+                None => symlink(&original, &to).map_err(BrokerError::io("create", &to))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Does so for every application with programs in its `priv/bin`, as `os_mon` has.
+    fn copy_applications(&self, libraries: &Path) -> Result<Option<PathBuf>, BrokerError> {
+        if self.loader.is_none() {
+            return Ok(None);
+        }
+        let mut made = None;
+        for entry in fs::read_dir(libraries).into_iter().flatten().flatten() {
+            let from = entry.path();
+            let (private, programs) = (from.join("priv"), from.join("priv/bin"));
+            let mut files = fs::read_dir(&programs).into_iter().flatten().flatten();
+            if !files.any(|file| interpreter(&file.path()).is_some()) {
+                continue;
+            }
+            let directory = self.node.join(APPLICATIONS);
+            let to = directory.join(entry.file_name());
+            self.copy(&from, &to, &["priv"])?;
+            self.copy(&private, &to.join("priv"), &["bin"])?;
+            self.copy(&programs, &to.join("priv/bin"), &[])?;
+            made = Some(directory);
+        }
+        Ok(made)
+    }
+
+    /// Writes a script that starts a program through the loader. It becomes the program: its process keeps number,
+    /// environment and open files.
+    fn write_wrapper(
+        &self,
+        loader: &Loader,
+        program: &Path,
+        wrapper: &Path,
+    ) -> Result<(), BrokerError> {
+        let links = self.node.join(LOADERS);
+        fs::create_dir_all(&links).map_err(BrokerError::io("create", &links))?;
+        let link = links.join(program.file_name().unwrap_or_default());
+        match symlink(&loader.program, &link) {
+            // Another application has a program of this name.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made.map_err(BrokerError::io("create", &link))?,
+        }
+        let mut text = b"#!/bin/sh\nexec ".to_vec();
+        text.extend(quoted(link.as_os_str()));
+        text.extend(b" --library-path ");
+        text.extend(quoted(&loader.libraries));
+        text.push(b' ');
+        text.extend(quoted(program.as_os_str()));
+        text.extend(b" \"$@\"\n");
+        write_script(wrapper, &text)
+    }
+}
+
+/// The text of `erl`. A node of its own from the start is told about an EPMD; one that is not is somebody's helper.
+fn erl(erlang: &Erlang, directory: &Path, port: u16) -> Vec<u8> {
+    let mut text = b"#!/bin/sh\nROOTDIR=".to_vec();
+    text.extend(quoted(erlang.root.as_os_str()));
+    text.extend(b" BINDIR=");
+    text.extend(quoted(directory.as_os_str()));
+    text.extend(b" EMU=beam PROGNAME=erl\nexport ROOTDIR BINDIR EMU PROGNAME\ncase \" $* \" in\n");
+    text.extend(b"*' -start_epmd '*) ;;\n");
+    let helper = format!("-start_epmd false -erl_epmd_port {port} -dist_listen false");
+    text.extend(format!("*) set -- \"$@\" {helper} ;;\nesac\n").into_bytes());
+    text.extend(b"exec \"$BINDIR/erlexec\" \"$@\"\n");
+    text
+}
+
+fn write_script(path: &Path, text: &[u8]) -> Result<(), BrokerError> {
+    private_file(path, text)?;
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+        .map_err(BrokerError::io("protect", path))
+}
+
+/// One word of a shell.
+fn quoted(text: &OsStr) -> Vec<u8> {
+    let mut word = vec![b'\''];
+    for &byte in text.as_bytes() {
+        match byte {
+            b'\'' => word.extend(br"'\''"),
+            other => word.push(other),
+        }
+    }
+    word.push(b'\'');
+    word
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -513,12 +741,12 @@ mod tests {
                 .unwrap_err()
                 .kind()
         };
-        assert_eq!(at(Ipv4Addr::LOCALHOST), std::io::ErrorKind::AddrInUse);
-        assert_eq!(at(Ipv4Addr::UNSPECIFIED), std::io::ErrorKind::AddrInUse);
+        assert_eq!(at(Ipv4Addr::LOCALHOST), ErrorKind::AddrInUse);
+        assert_eq!(at(Ipv4Addr::UNSPECIFIED), ErrorKind::AddrInUse);
         let began = std::time::Instant::now();
         let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, reserved.port));
         let refused = refused.unwrap_err().kind();
-        assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(refused, ErrorKind::ConnectionRefused);
         assert!(began.elapsed() < Duration::from_secs(1));
         // The real one, in the foreground.
         let mut epmd = std::process::Command::new("epmd")
@@ -533,5 +761,49 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    use super::*;
+
+    const BROKEN: &str = "\
+    2026-11-21 02:46:05.1+00:00 [info] <0.138.0> Feature flags: list
+    2026-11-21 02:46:05.5+00:00 [error] <0.138.0> BrokerError preparing configuration in phase transform_datatypes:
+    2026-11-21 02:46:05.6+00:00 [error] <0.138.0>   - \"nonsense\" cannot be converted to a(n) integer
+
+    BOOT FAILED
+    2026-11-21 02:46:05.6+00:00 [error] <0.138.0> 
+    2026-11-21 02:46:06.6+00:00 [error] <0.138.0>     supervisor: {local,rabbit_prelaunch_sup}
+    2026-11-21 02:46:06.6+00:00 [error] <0.136.0>   crasher:
+    Kernel pid terminated (application_controller) (…)
+    Crash dump is being written to: erl_crash.dump...done
+    ";
+
+    #[test]
+    fn the_reason_is_what_comes_before_the_crash_reports() {
+        let reason = reason_in(BROKEN, 10);
+        let lines: Vec<&str> = reason.lines().collect();
+        assert_eq!(lines.len(), 3, "{reason}");
+        assert!(lines[0].ends_with("transform_datatypes:"));
+        assert!(lines[1].contains("nonsense"));
+        assert_eq!(lines[2], "BOOT FAILED");
+        assert_eq!(reason_in(BROKEN, 1).lines().count(), 1);
+    }
+
+    #[test]
+    fn an_emulator_that_refuses_its_options_says_so_first() {
+        let usage = format!(
+            "bad amount of schedulers foo\nUsage: beam.smp\n{}",
+            "-a size\n".repeat(90)
+        );
+        assert!(reason_in(&usage, 5).starts_with("bad amount of schedulers foo"));
+    }
+
+    #[test]
+    fn a_log_without_errors_gives_its_end() {
+        let log: String = (0..9)
+            .map(|line| format!("2026-11-21 [info] <0.1.0> {line}\n"))
+            .collect();
+        assert_eq!(reason_in(&log, 1), "2026-11-21 [info] <0.1.0> 8");
+        assert_eq!(reason_in("", 5), "");
     }
 }

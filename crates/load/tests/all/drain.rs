@@ -360,7 +360,6 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
     }
 }
 
-/// `queue.declare`.
 const DECLARE: MethodId = MethodId {
     class: 50,
     method: 10,

@@ -30,7 +30,7 @@ use archive::{RunState, RunWriter};
 use load::Shape;
 use measure::Time;
 
-/// 2026-11-21T00:12:33Z.
+/// Unix time of 2026-11-21T00:12:33Z.
 const STARTED_UNIX_NS: u64 = 1_795_219_953_000_000_000;
 const ORIGIN: Time = Time(1_000_000_000_000);
 

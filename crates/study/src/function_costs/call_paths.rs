@@ -6,9 +6,8 @@ use archive::{ComparedFrame, ComparedName, ComparedStacks, CostChange};
 use compare::{TreeQuestion, decide_tree};
 use stacks::{ShareName, ShareTree};
 
-use super::WHOLE;
-use super::builds::RunCosts;
-use super::significance::{Test, Tested};
+use super::renamed::RunCosts;
+use super::{Test, Tested, WHOLE};
 
 /// Share of both sides' CPU from which on a frame is asked about and drawn. What is asked does not depend on what
 /// changed.

@@ -1,23 +1,26 @@
 //! Costs of functions per message on two sides, and which of the changes are proven.
 
-mod builds;
 mod call_paths;
-mod costs;
 mod explained;
 mod renamed;
-mod significance;
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use archive::{ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange};
-use compare::Moderation;
-use stacks::incomparable_summaries;
+use archive::{
+    ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange, Quantity, RunRecord,
+};
+use compare::{
+    Difference, Moderation, SampledDifference, benjamini_hochberg, can_differ, guard, is_guarded,
+    paired, unpaired,
+};
+use stacks::{
+    Builds, FORMATS, Profile, ProfileSummary, ShareDetail, ShareTree, USUAL_EVENT,
+    incomparable_summaries, sampled_events,
+};
 
-use crate::figures::MOST_CHANGE;
-use builds::{Names, RunCosts};
-use costs::Function;
-pub use costs::FunctionCosts;
-use significance::{SampledSide, Test, Tested};
+use super::figures::MOST_CHANGE;
+use renamed::{Names, RunCosts};
 
 /// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the
 /// sampling.
@@ -217,7 +220,272 @@ fn asked_about<'c>(a: &'c [RunCosts], b: &'c [RunCosts]) -> Vec<&'c Function> {
     dear.into_iter().map(|(function, _)| function).collect()
 }
 
+/// Limits of the call paths that are kept of a run: far below those asked about, so that a frame which is dear in other
+/// runs is rarely missing.
+const DETAIL: ShareDetail = ShareDetail {
+    least: 0.000_2,
+    most: 10_000,
+};
+
+/// CPU per message of a run's functions.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionCosts {
+    /// Of the whole broker, nanoseconds per message.
+    broker: f64,
+    /// With functions that have no name of their own called after their neighbours, which are the same in all runs of
+    /// one build.
+    of_build: Costed,
+    /// With such functions of a file as one, for builds that differ.
+    of_names: Costed,
+    summary: ProfileSummary,
+    /// Which builds its files are of, by what they are called in all their versions.
+    builds: Builds,
+}
+
+/// Costs to be set against other runs.
+#[derive(Clone, Debug, Default)]
+struct Costed {
+    /// By name and module.
+    functions: HashMap<Function, Costs>,
+    /// Call paths, by their shares of the broker's.
+    stacks: ShareTree,
+}
+
+impl Costed {
+    /// That of a profile, of which all samples together cost so much.
+    fn of(profile: &Profile, broker: f64) -> Self {
+        Self {
+            functions: costs_of_functions(profile, broker),
+            stacks: profile.share_tree(DETAIL),
+        }
+    }
+
+    fn costs(&self, function: &Function) -> Costs {
+        self.functions.get(function).copied().unwrap_or_default()
+    }
+}
+
+/// Name and module.
+type Function = (String, String);
+
+/// Nanoseconds per message with a function at the leaf of the stack, anywhere on it, and anywhere on stacks that are
+/// cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Costs {
+    own: f64,
+    total: f64,
+    cut: f64,
+}
+
+impl FunctionCosts {
+    /// Those of a run with its CPU profile; `None` where its broker's CPU per message is not known, or nothing was
+    /// sampled.
+    #[must_use]
+    pub fn of(record: &RunRecord, profile: &Profile) -> Option<Self> {
+        let summary = record.summary.as_ref()?;
+        let cpu: Quantity = "broker cpu".parse().ok()?;
+        let broker = cpu.of(summary).ok();
+        let broker = broker.filter(|it| it.is_finite() && *it > 0.0)?;
+        if profile.samples.is_empty() || profile.header.event != USUAL_EVENT {
+            return None;
+        }
+        Some(Self {
+            broker,
+            of_build: Costed::of(&profile.by_function(true), broker),
+            of_names: Costed::of(&profile.by_named_function(), broker),
+            summary: profile.summary(0),
+            builds: profile.builds.without_versions(),
+        })
+    }
+
+    /// Those of a run folder. A run with the profiles of several nodes has none.
+    #[must_use]
+    pub fn read(record: &RunRecord, dir: &Path) -> Option<Self> {
+        let events = sampled_events(dir);
+        let of_cpu = events
+            .iter()
+            .filter(|it| it.split('@').next() == Some(USUAL_EVENT));
+        if of_cpu.count() != 1 {
+            return None;
+        }
+        let profile = Profile::open_as(&FORMATS, dir, Some(USUAL_EVENT)).ok()?;
+        Self::of(record, &profile)
+    }
+
+    /// Those of a run with the profiles of all its events.
+    #[must_use]
+    pub fn of_profiles(record: &RunRecord, profiles: &[Profile]) -> Option<Self> {
+        let mut of_cpu = profiles.iter().filter(|it| it.header.event == USUAL_EVENT);
+        match (of_cpu.next(), of_cpu.next()) {
+            (Some(profile), None) => Self::of(record, profile),
+            _ => None,
+        }
+    }
+}
+
+/// The costs of all functions of a profile, of which all samples together cost so much.
+fn costs_of_functions(profile: &Profile, broker: f64) -> HashMap<Function, Costs> {
+    let mut functions: HashMap<Function, Costs> = HashMap::new();
+    for row in profile.functions() {
+        let costs = functions
+            .entry((row.share.function, row.share.module))
+            .or_default();
+        costs.own += row.share.self_share * broker;
+        costs.total += row.share.total * broker;
+    }
+    let all = profile.total_weight().max(1) as f64;
+    for row in profile.of_cut_stacks().functions() {
+        if let Some(costs) = functions.get_mut(&(row.share.function, row.share.module)) {
+            costs.cut += row.total_weight as f64 / all * broker;
+        }
+    }
+    functions
+}
+
+/// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the
+/// answer.
+const LEAST_SAMPLES: f64 = 10.0;
+
+/// How costs are compared.
+#[derive(Clone, Copy, Debug)]
+struct Test {
+    paired: bool,
+    level: f64,
+    sampling: [SampledSide; 2],
+    /// How far runs differ beyond sampling, as all functions tell it; `None` where they are too few.
+    moderation: Option<Moderation>,
+}
+
+/// How the runs of a side were sampled, on average: costs are counts of samples.
+#[derive(Clone, Copy, Debug, Default)]
+struct SampledSide {
+    /// Cost of the whole broker, nanoseconds per message.
+    broker: f64,
+    /// Samples of a run; 0 where that is not known.
+    samples: f64,
+}
+
+impl SampledSide {
+    /// Nanoseconds per message of a sample; `None` where that is not known.
+    fn each(self) -> Option<f64> {
+        let each = self.broker / self.samples;
+        each.is_finite().then_some(each)
+    }
+
+    /// The variance of a run's cost of something that costs so much on average, by the chance of sampling alone.
+    fn variance(self, cost: f64) -> f64 {
+        // What is on all stacks is sampled as often as there are samples.
+        let others = (1.0 - cost / self.broker).clamp(0.0, 1.0);
+        self.each().map_or(0.0, |each| cost * each * others)
+    }
+}
+
+/// A cost whose change is not decided yet.
+#[derive(Clone, Copy, Debug)]
+struct Tested {
+    cost: CostChange,
+    difference: Difference,
+    is_guarded: bool,
+}
+
+impl Tested {
+    /// Its probability where it is asked alone; what the guard does not let through is none of chance never.
+    fn p(&self) -> f64 {
+        match self.is_guarded {
+            true => self.difference.p,
+            false => 1.0,
+        }
+    }
+
+    /// The interval of the change that agrees with what was decided at a level.
+    fn interval(&self, level: f64, proven: bool) -> (f64, f64) {
+        self.difference.decided_interval(level, proven)
+    }
+
+    /// The smallest change that so many runs show in four of five experiments, at a level; `None` where they show none.
+    fn visible(&self, level: f64) -> Option<f64> {
+        can_differ(self.difference.count).then(|| self.difference.visible(level))
+    }
+}
+
+impl Test {
+    /// The difference that two sides' runs show by themselves, beside the error of sampling alone. Where nothing
+    /// changed, both sides' runs vary as those of their common mean do, whatever few samples show.
+    fn sampled(self, a: &[f64], b: &[f64]) -> Option<SampledDifference> {
+        let cost = (mean(a) + mean(b)) / 2.0;
+        let [of_a, of_b] = self.sampling.map(|it| it.variance(cost));
+        let difference = match self.paired {
+            true => paired(&differences(a, b))?,
+            false => unpaired(a, b)?,
+        };
+        Some(SampledDifference {
+            difference,
+            sampling: (of_a / a.len() as f64 + of_b / b.len() as f64).sqrt(),
+            cost,
+        })
+    }
+
+    /// The change of a cost, by the runs of two sides and by how far all functions say that runs differ.
+    fn change(self, a: &[f64], b: &[f64]) -> Option<Tested> {
+        let sampled = self.sampled(a, b)?;
+        let difference = match self.moderation {
+            Some(moderation) => moderation.moderated(&sampled),
+            None => sampled.floored(),
+        };
+        let pairs = self.paired.then(|| differences(a, b));
+        let guard = guard(&difference, pairs.as_deref());
+        let samples = self.samples(a, b);
+        Some(Tested {
+            cost: CostChange {
+                a: mean(a),
+                b: mean(b),
+                p: difference.p,
+                ..CostChange::default()
+            },
+            difference,
+            is_guarded: is_guarded(guard, self.level)
+                && samples.is_none_or(|it| it >= LEAST_SAMPLES),
+        })
+    }
+
+    /// How many samples costs were counted from; `None` where that is not known.
+    fn samples(self, a: &[f64], b: &[f64]) -> Option<f64> {
+        let [of_a, of_b] = self.sampling;
+        let count = |costs: &[f64], of: SampledSide| Some(costs.iter().sum::<f64>() / of.each()?);
+        Some(count(a, of_a)? + count(b, of_b)?)
+    }
+
+    /// Decides questions that are asked together. What could have been seen is what one more change would have had to
+    /// be.
+    fn decide(self, all: &mut [&mut Tested]) {
+        let p: Vec<f64> = all.iter().map(|it| it.p()).collect();
+        for (tested, p) in all.iter_mut().zip(benjamini_hochberg(&p)) {
+            tested.cost.p = p;
+            tested.cost.proven = p <= self.level;
+        }
+        let proven = all.iter().filter(|it| it.cost.proven).count();
+        let questions = all.len().max(1);
+        let level_of =
+            |changes: usize| self.level * changes.min(questions) as f64 / questions as f64;
+        for tested in all.iter_mut() {
+            let level = level_of(proven + usize::from(!tested.cost.proven));
+            tested.cost.interval = tested.interval(level, tested.cost.proven);
+            tested.cost.visible = tested.visible(level_of(proven + 1));
+        }
+    }
+}
+
+fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / of.len() as f64
+}
+
+/// B less A of each pair.
+fn differences(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| b - a).collect()
+}
+
 #[cfg(test)]
 mod level_tests;
+
 #[cfg(test)]
 mod tests;

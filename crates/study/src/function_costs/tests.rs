@@ -3,7 +3,6 @@
 use archive::{RunRecord, RunSummary};
 use stacks::{Builds, Frame, FrameKind, Profile, ProfileSummary, ShareName, ShareNode, ShareTree};
 
-use super::costs::{Costed, Costs};
 use super::*;
 
 /// A run that needs so much CPU a message, of which functions have these shares, `root` below all of them.

@@ -18,11 +18,12 @@ static KNOWN: LazyLock<HashSet<&str>> =
 
 /// Names of options, and of what is assigned to, whose values are shown whatever the program.
 const PUBLIC: &str = "address-family arrival-rate body-size class-name clients concurrency connections consumers \
-    consume-from content-type delivery-mode destination destinations duration encoding environment exchange exchange-type executor \
-    expiry format host hostname id interval iterations kind level locale log-level max-pending message-size mode name node nodes \
-    output output-format pattern phase port prefetch priority producers protocol publish-to publishers qos queue \
-    queue-name queue-pattern queue-type queues rate rates request routing-key scenario scheduler size stages \
-    stream-name subscribers target threads topic topics ttl type unit vhost virtual-host workers workload";
+    consume-from content-type delivery-mode destination destinations duration encoding environment exchange \
+    exchange-type executor expiry format host hostname id interval iterations kind level locale log-level max-pending \
+    message-size mode name node nodes output output-format pattern phase port prefetch priority producers protocol \
+    publish-to publishers qos queue queue-name queue-pattern queue-type queues rate rates request routing-key scenario \
+    scheduler size stages stream-name subscribers target threads topic topics ttl type unit vhost virtual-host workers \
+    workload";
 
 /// Programs, letters of their options whose values are public, and of those whose values are secrets, also where they
 /// are numbers.
@@ -75,8 +76,8 @@ const FLAGS: &str = "A B Bc Bd Bi JPperf K L P Q R S SDPcpu SDcpu SDio SP T W a 
 const FOLDERS: &str =
     "app bin data dev etc exchanges home lib mnt opt proc queues root run sbin srv sys tmp usr";
 /// Ends of names of files.
-const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlog html ini jar java jfr js json jsonl log lua mjs out \
-    pcap pem php pl properties py rb rs sh sql svg tar tgz toml ts tsv txt xml yaml yml zip";
+const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlog html ini jar java jfr js json jsonl \
+    log lua mjs out pcap pem php pl properties py rb rs sh sql svg tar tgz toml ts tsv txt xml yaml yml zip";
 /// Placeholders for the broker's address.
 const ADDRESS_PARTS: &str = "url host port";
 /// Letters that a name has at most.

@@ -529,8 +529,8 @@ fn what_a_script_says_stays_in_its_log() {
 /// Where each letter led to a look at all others, this would take hours.
 #[test]
 fn long_texts_take_no_longer_for_each_letter_than_short_ones() {
-    const TEXTS: &str = "'|\\|$(|`|;|a|a |a;|s3 |x://|x://a/|://a@|-a|a=|$a|${|<<a\n|curl -u a:b |password=|password |echo a\
-        |%a|1.|{url}|ä";
+    const TEXTS: &str = "'|\\|$(|`|;|a|a |a;|s3 |x://|x://a/|://a@|-a|a=|$a|${|<<a\n|curl -u a:b |password=|password \
+        |echo a|%a|1.|{url}|ä";
     for text in TEXTS.split('|') {
         let long = text.repeat(60_000 / text.len());
         assert!(!script(&long).is_empty());

@@ -244,21 +244,23 @@ impl Client {
 
 const UNREACHABLE: &str = "check host and port, and that the plugin rabbitmq_prometheus is enabled; raise the time-out \
                            (--timeout; in an experiment, timeout of the scrape) where the server is just slow";
-const AWAY: &str = "the page was there before: the server's log says why it is away; raise the time-out (--timeout; in an experiment, \
-                    timeout of the scrape) where the server is just slow";
-const NO_HTTP: &str = "check host and port (RabbitMQ serves its pages of metrics on port 15692), and whether the server wants https://";
-const REFUSED: &str = "check the path and the port (RabbitMQ: /metrics, /metrics/per-object, /metrics/detailed?family=… on port 15692)";
-const NO_LOGIN: &str = "check user and password, or token: --user, --password-file and BELLOWS_SCRAPE_PASSWORD (in an experiment, user and \
-                        password-file of the scrape)";
+const AWAY: &str = "the page was there before: the server's log says why it is away; raise the time-out (--timeout; \
+    in an experiment, timeout of the scrape) where the server is just slow";
+const NO_HTTP: &str = "check host and port (RabbitMQ serves its pages of metrics on port 15692), and whether the \
+    server wants https://";
+const REFUSED: &str = "check the path and the port (RabbitMQ: /metrics, /metrics/per-object, \
+    /metrics/detailed?family=… on port 15692)";
+const NO_LOGIN: &str = "check user and password, or token: --user, --password-file and BELLOWS_SCRAPE_PASSWORD (in an \
+    experiment, user and password-file of the scrape)";
 const ENCODED: &str = "ask the server's administrator, or try --no-gzip";
-const BROKEN: &str = "see the server's log; raise the time-out (--timeout; in an experiment, timeout of the scrape) where the \
-                      server is just slow";
+const BROKEN: &str = "see the server's log; raise the time-out (--timeout; in an experiment, timeout of the scrape) \
+    where the server is just slow";
 const NO_END: &str =
     "select families on the server (RabbitMQ: /metrics/detailed?family=queue_coarse_metrics)";
 const SLOW: &str = "raise the time-out (--timeout; in an experiment, timeout of the scrape)";
 /// A longer time-out would make a request longer, and bring nothing.
-const NOT_CLOSED: &str = "have the server close the connection behind the page, or say its length (Content-Length, or chunks); \
-                          a longer time-out does not help";
+const NOT_CLOSED: &str = "have the server close the connection behind the page, or say its length (Content-Length, or \
+    chunks); a longer time-out does not help";
 const NO_PAGE: &str = "check the path (RabbitMQ: /metrics or /metrics/per-object on port 15692)";
 
 fn header<'a>(response: &'a Response<Body>, name: &HeaderName) -> &'a str {

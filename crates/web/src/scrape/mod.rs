@@ -8,15 +8,12 @@
 mod client;
 mod selection;
 mod selector;
-mod sizes;
 mod summary;
-#[cfg(test)]
-mod tests;
-mod times;
-mod url;
 mod watch;
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,18 +21,17 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use archive::{SeriesName, SeriesUnit};
-use measure::{Clock, Nanos, Problem, Time};
+use measure::{Clock, Nanos, Problem, Refused, Time};
+use ureq::http::Uri;
 
-use crate::hidden::Hidden;
+use super::hidden::Hidden;
 use client::Client;
 use selection::Selection;
+
 pub use selection::{SelectedRate, SelectedValue};
 pub use selector::Selector;
 pub use summary::{ScrapeSummary, SeriesSummary};
-pub use times::RequestTimes;
-pub use url::ScrapeUrl;
-pub use watch::pid_of;
-pub use watch::{ScrapeObserver, ScrapeSecond, scrape};
+pub use watch::{ScrapeObserver, ScrapeSecond, pid_of, scrape};
 
 /// Series that are selected of a page where nothing else is said.
 pub const MOST_SELECTED: usize = 1_000;
@@ -406,3 +402,104 @@ impl Task {
         }
     }
 }
+
+/// How much of an interval a jittered request moves from the one before. None is due sooner after it than the rest of
+/// an interval, so that pages which take less never wait for each other; after seven requests each part of the interval
+/// had one.
+const STEP_PERCENT: u64 = 15;
+
+/// When the requests of a page are due, after the first may be: one in each interval.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestTimes {
+    /// From one to the next.
+    pub every: Nanos,
+    /// At a moment of its interval that goes to and fro, and begins where this determines; at the interval's beginning
+    /// where absent.
+    pub jitter: Option<u64>,
+}
+
+impl RequestTimes {
+    /// When a request is due, by its number from 0 on.
+    pub fn due(self, number: u64) -> Nanos {
+        let every = self.every.0.max(1);
+        let begin = Nanos(every.saturating_mul(number));
+        let Some(seed) = self.jitter else {
+            return begin;
+        };
+        // SplitMix64 of the seed.
+        let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let there_and_back = u128::from(every) * 2;
+        let moved = u128::from(mixed ^ (mixed >> 31))
+            + u128::from(number) * u128::from(every * STEP_PERCENT / 100);
+        let moved = moved % there_and_back;
+        let within = moved.min(there_and_back - 1 - moved);
+        begin + Nanos(u64::try_from(within).unwrap_or(0))
+    }
+
+    /// How many are due before a time.
+    pub fn before(self, time: Nanos) -> u64 {
+        let whole = time.0 / self.every.0.max(1);
+        whole + u64::from(self.due(whole) < time)
+    }
+}
+
+const EXAMPLE: &str = "write it as http://localhost:15692/metrics/per-object";
+
+/// The address of a page, without a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrapeUrl(String);
+
+impl ScrapeUrl {
+    /// The address as a request has it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Host, port and path: what tells it from other pages.
+    #[must_use]
+    pub fn short(&self) -> &str {
+        let text = self
+            .0
+            .split_once("://")
+            .map_or(self.0.as_str(), |(_, rest)| rest);
+        text.split(['?', '#']).next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for ScrapeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::redact::url(&self.0))
+    }
+}
+
+impl FromStr for ScrapeUrl {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let text = text.trim();
+        let uri: Uri = text
+            .parse()
+            .map_err(|_| Refused::new("the page's address is no URL", EXAMPLE))?;
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        let Some(authority) = uri.authority().filter(|_| is_http) else {
+            return Err(Refused::new(
+                "the page's address does not begin with http:// or https://",
+                EXAMPLE,
+            ));
+        };
+        if authority.as_str().contains('@') {
+            return Err(Refused::new(
+                "the page's address holds a password, which others see in the list of processes",
+                "give the user with --user and the password in BELLOWS_SCRAPE_PASSWORD or --password-file \
+                 (in a file: user and password)",
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

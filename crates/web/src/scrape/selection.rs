@@ -479,6 +479,7 @@ fn too_many(most: usize, selector: &str) -> Problem {
             measure::count(most as u64)
         ),
         selector,
-        "ask for fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with --max-series (in an experiment, max-series of the scrape)",
+        "ask for fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with --max-series (in \
+         an experiment, max-series of the scrape)",
     )
 }

@@ -215,7 +215,7 @@ impl Broker {
         Self { child, url }
     }
 
-    /// `127.0.0.1:PORT`.
+    /// Host and port: `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> &str {
         self.url.strip_prefix("amqp://").expect("scheme")
     }

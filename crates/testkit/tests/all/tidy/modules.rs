@@ -112,7 +112,7 @@ impl Names {
     }
 }
 
-fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+pub(crate) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let test = |list: &syn::MetaList| list.tokens.to_string() == "test";
         attribute.path().is_ident("cfg") && attribute.meta.require_list().is_ok_and(test)

@@ -1,5 +1,5 @@
-//! Names, sentences and sizes: one type for one name, no doc comment of one word, no tuple that hides parameters, how
-//! long functions and how large types are.
+//! Names, sentences and sizes: one type for one name, no doc comment without a subject, no tuple that hides parameters,
+//! how long functions and how large types are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,7 +91,7 @@ impl<'ast> Visit<'ast> for Declared {
     }
 }
 
-/// Doc comments of one word, with the line that each begins in.
+/// Doc comments of one word, or that begin with no subject, with the line that each begins in.
 pub(crate) fn riddles(text: &str) -> Vec<(usize, String)> {
     let mut riddles = Vec::new();
     let mut comment: Option<(usize, Vec<&str>)> = None;
@@ -103,10 +103,12 @@ pub(crate) fn riddles(text: &str) -> Vec<(usize, String)> {
         if let Some(words) = words {
             let (_, all) = comment.get_or_insert((number + 1, Vec::new()));
             all.extend(words.split_whitespace());
-        } else if let Some((first, words)) = comment.take()
-            && let [word] = words[..]
-        {
-            riddles.push((first, word.to_owned()));
+        } else if let Some((first, words)) = comment.take() {
+            match words[..] {
+                [word] | [word @ "What", ..] => riddles.push((first, word.to_owned())),
+                ["The", "same", ..] => riddles.push((first, "The same".to_owned())),
+                _ => {}
+            }
         }
     }
     riddles

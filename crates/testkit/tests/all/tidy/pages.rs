@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const WIDEST: usize = 120;
 
 /// The lines of a page that are longer, tables and blocks of code excepted, by number.
-fn long_lines(text: &str) -> Vec<usize> {
+pub(crate) fn long_lines(text: &str) -> Vec<usize> {
     let mut is_code = false;
     let mut long = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

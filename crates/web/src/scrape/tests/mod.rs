@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use measure::{Clock, Nanos};
 
 use self::server::{Answer, Server};
-use super::{Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, Scraper};
+use super::{
+    RequestTimes, Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, Scraper,
+};
 
 /// A plan for a page that is requested every 20 ms.
 fn plan(server: &Server, select: &[&str]) -> ScrapePlan {
@@ -203,4 +205,31 @@ fn a_size_is_the_median_of_all_pages_and_not_the_last_ones() {
     assert_eq!((summary.page_bytes, summary.page_bytes_max), (12, 12));
     assert_eq!((summary.series, summary.series_max), (3, 3));
     assert_eq!((summary.bytes, summary.received_bytes), (12, 4 * 12 + 4));
+}
+
+#[test]
+fn one_request_is_due_in_each_interval() {
+    let every = Nanos::from_millis(5_000);
+    for jitter in [None, Some(1), Some(u64::MAX)] {
+        let times = RequestTimes { every, jitter };
+        for number in 0..1_000 {
+            let due = times.due(number);
+            assert_eq!(due.0 / every.0, number, "{jitter:?}");
+            assert_eq!(times.before(due), number);
+            assert_eq!(times.before(due + Nanos(1)), number + 1);
+        }
+    }
+    // Each part of the interval has its share, no request comes early, and another seed has other moments.
+    let times = |seed| RequestTimes {
+        every,
+        jitter: Some(seed),
+    };
+    let early = (0..1_000).filter(|it| times(7).due(*it).0 % every.0 < every.0 / 4);
+    assert!((200..300).contains(&early.count()));
+    for number in 0..1_000 {
+        let gap = times(7).due(number + 1).0 - times(7).due(number).0;
+        let percent = gap * 100 / every.0;
+        assert!((84..=115).contains(&percent), "{number}: {gap}");
+    }
+    assert_ne!(times(7).due(3), times(8).due(3));
 }
