@@ -12,8 +12,8 @@ use super::recipients::{self, Recipient};
 use super::routes::Routes;
 use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
 use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
-use crate::node::Nodes;
 use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
+use crate::resolve::Nodes;
 use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
 use plan::{Random, Stock, share};
 

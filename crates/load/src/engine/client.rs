@@ -16,8 +16,8 @@ use super::context::Context;
 use super::producer::{BATCH_BYTES, Producer, SendState};
 use super::shared::Undelivered;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
-use crate::node::{Node, Nodes};
 use crate::protocol::{Connection, Driver, Input, Received, Sender};
+use crate::resolve::{Node, Nodes};
 use crate::{Environment, Error, failure};
 
 /// A client reads nothing more while the answers to what it has read take this much, beside what its

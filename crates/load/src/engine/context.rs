@@ -8,9 +8,9 @@ use super::ledger::ThreadLedger;
 use super::series::Series;
 use super::shared::{Activity, ProgressTotals, Report, Shared};
 use super::silence::{SHORTEST, Silences};
+use crate::environment::Spent;
 use crate::protocol::Reply;
 use crate::report::Silence;
-use crate::thread_time::Spent;
 use crate::{Environment, RunEvent};
 
 /// State of a thread, lent to each of its clients.
