@@ -465,7 +465,7 @@ impl<C: Connection, E: Environment> Drop for Coordinator<'_, C, E> {
 
 /// The coordinator's side: the ledger, and the way back of emptied batches.
 #[derive(Debug)]
-pub(crate) struct LedgerCollector {
+struct LedgerCollector {
     ledger: Ledger,
     give_back: Vec<SyncSender<LedgerBatch>>,
     sent: SentCounts,
@@ -475,7 +475,7 @@ pub(crate) struct LedgerCollector {
 
 impl LedgerCollector {
     /// Makes the collector and each thread's ledger; neither where no ledger is kept.
-    pub(crate) fn open(
+    fn open(
         ledger_layout: &Result<LedgerLayout, Option<String>>,
         threads: usize,
     ) -> (Option<Self>, VecDeque<ThreadLedger>) {
@@ -507,12 +507,7 @@ impl LedgerCollector {
         (Some(collector), shards)
     }
 
-    pub(crate) fn add(
-        &mut self,
-        thread: usize,
-        mut batch: LedgerBatch,
-        last: Option<Box<LastBatch>>,
-    ) {
+    fn add(&mut self, thread: usize, mut batch: LedgerBatch, last: Option<Box<LastBatch>>) {
         self.ledger.add(&batch);
         batch.clear();
         if let Some(sender) = self.give_back.get(thread) {
@@ -539,7 +534,7 @@ impl LedgerCollector {
     }
 
     /// Whether every message is accounted for, of which this many deliveries are expected.
-    pub(crate) fn is_complete(&mut self, expected: u64) -> bool {
+    fn is_complete(&mut self, expected: u64) -> bool {
         for (producer, sent) in self.sent.iter().enumerate() {
             let sent = sent.load(Ordering::Acquire);
             self.ledger.set_sent(producer, sent);
@@ -549,7 +544,7 @@ impl LedgerCollector {
     }
 
     /// The sums at the end, with what each recipient's queue may hold.
-    pub(crate) fn summary(&self, recipients: &[Recipient], found: &Found) -> LedgerSummary {
+    fn summary(&self, recipients: &[Recipient], found: &Found) -> LedgerSummary {
         let held = recipients.iter().enumerate().map(|(at, recipient)| {
             let its = self.undelivered.get(&(at as u32));
             let its = its.copied().unwrap_or_default();

@@ -24,7 +24,6 @@
 
 mod constant;
 mod due_times;
-mod exact;
 mod linear;
 mod pacer;
 mod sine;
@@ -37,7 +36,7 @@ use std::sync::{Arc, OnceLock};
 use measure::{Nanos, Rate};
 
 pub use due_times::DueTimes;
-pub use pacer::Pacer;
+pub use pacer::{Pacer, Requested};
 pub use trace::Trace;
 
 use crate::Error;

@@ -201,7 +201,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Its silence is over.
     #[cold]
-    pub(super) fn tell_silence(&self, silence: Silence, drain_at: Time, tally: &mut Tally) {
+    fn tell_silence(&self, silence: Silence, drain_at: Time, tally: &mut Tally) {
         let unsent = self.unsent(silence.from, silence.until.min(drain_at));
         let others = tally.others_answered(&silence);
         let silence = Silence { unsent, ..silence };

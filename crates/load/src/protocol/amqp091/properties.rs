@@ -77,7 +77,7 @@ pub(crate) fn arguments(destination: &Destination) -> Result<FieldTable, Error> 
 }
 
 /// Arguments as the protocol carries them.
-pub(crate) fn table_of(arguments: &BTreeMap<String, Argument>) -> Result<FieldTable, Error> {
+fn table_of(arguments: &BTreeMap<String, Argument>) -> Result<FieldTable, Error> {
     let mut table = FieldTable::new();
     for (name, value) in arguments {
         match value {
