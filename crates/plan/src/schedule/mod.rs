@@ -35,11 +35,10 @@ use std::sync::{Arc, OnceLock};
 
 use measure::{Nanos, Rate};
 
+use crate::Error;
 pub use due_times::DueTimes;
 pub use pacer::{Pacer, Requested};
 pub use trace::Trace;
-
-use crate::Error;
 
 /// The slowest and the fastest rate whose exact arithmetic stays within 128 bits.
 const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
