@@ -10,11 +10,9 @@ mod micro;
 mod own;
 mod pages;
 mod peers;
-mod process;
 mod scenarios;
 mod starts;
 mod table;
-mod tls;
 
 use std::path::PathBuf;
 

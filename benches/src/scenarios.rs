@@ -5,9 +5,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use measure::{Metric, Nanos};
 
-use crate::environment::{Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
+use crate::environment::{self, Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
 use crate::table::Row;
-use crate::{against, beside, connections, floor, micro, own, pages, process, starts, tls};
+use crate::{against, beside, connections, floor, micro, own, pages, starts};
 
 /// A scenario: measures and judges.
 pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
@@ -23,7 +23,7 @@ pub const ALL: &[(&str, Scenario)] = &[
     ("embedded", embedded),
     ("connections", connections::scale),
     ("acks", connections::acks),
-    ("tls", tls::tls),
+    ("tls", connections::tls),
     ("schedule", schedule),
     ("profiler", profiler),
     ("stacks", beside::stacks::stacks),
@@ -58,7 +58,7 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
             &seconds,
         ],
     )?;
-    let lapin = process::run(
+    let lapin = environment::run_peer(
         Command::new(std::env::current_exe()?)
             .args([
                 "lapin",
