@@ -8,7 +8,6 @@ mod environment;
 mod floor;
 mod micro;
 mod own;
-mod pages;
 mod peers;
 mod scenarios;
 mod starts;

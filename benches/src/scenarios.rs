@@ -7,7 +7,7 @@ use measure::{Metric, Nanos};
 
 use crate::environment::{self, Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
 use crate::table::Row;
-use crate::{against, beside, connections, floor, micro, own, pages, starts};
+use crate::{against, beside, connections, floor, micro, own, starts};
 
 /// A scenario: measures and judges.
 pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
@@ -16,7 +16,7 @@ pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
 pub const ALL: &[(&str, Scenario)] = &[
     ("record", |_| Ok(micro::record())),
     ("profile-pipeline", |_| micro::profile_pipeline()),
-    ("pages", pages::pages),
+    ("pages", micro::pages),
     ("stream-publish", stream_publish),
     ("classic-in-out", classic_in_out),
     ("floor", floor::floor),
