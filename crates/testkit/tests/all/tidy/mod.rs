@@ -150,7 +150,7 @@ const LARGER: usize = 15;
 /// Files that a type's methods may stand in; …
 const MAX_FILES: usize = 3;
 /// … and how many types stand in more. It only falls.
-const SCATTERED: usize = 8;
+const SCATTERED: usize = 7;
 const MOST_PROGRAMS: usize = 24;
 
 fn root() -> PathBuf {
