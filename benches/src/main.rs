@@ -8,13 +8,10 @@ mod environment;
 mod floor;
 mod micro;
 mod own;
-mod pages;
 mod peers;
-mod process;
 mod scenarios;
 mod starts;
 mod table;
-mod tls;
 
 use std::path::PathBuf;
 

@@ -5,9 +5,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use measure::{Metric, Nanos};
 
-use crate::environment::{Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
+use crate::environment::{self, Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
 use crate::table::Row;
-use crate::{against, beside, connections, floor, micro, own, pages, process, starts, tls};
+use crate::{against, beside, connections, floor, micro, own, starts};
 
 /// A scenario: measures and judges.
 pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
@@ -16,14 +16,14 @@ pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
 pub const ALL: &[(&str, Scenario)] = &[
     ("record", |_| Ok(micro::record())),
     ("profile-pipeline", |_| micro::profile_pipeline()),
-    ("pages", pages::pages),
+    ("pages", micro::pages),
     ("stream-publish", stream_publish),
     ("classic-in-out", classic_in_out),
     ("floor", floor::floor),
     ("embedded", embedded),
     ("connections", connections::scale),
     ("acks", connections::acks),
-    ("tls", tls::tls),
+    ("tls", connections::tls),
     ("schedule", schedule),
     ("profiler", profiler),
     ("stacks", beside::stacks::stacks),
@@ -58,7 +58,7 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
             &seconds,
         ],
     )?;
-    let lapin = process::run(
+    let lapin = environment::run_peer(
         Command::new(std::env::current_exe()?)
             .args([
                 "lapin",

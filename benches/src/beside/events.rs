@@ -2,8 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::spread::Spread;
-use super::{Load, Subject, beyond, rounds, warnings};
+use super::{Load, Spread, Subject, beyond, rounds, warnings};
 use crate::environment::{Bench, rabbitmq_with};
 use crate::table::{Row, markdown};
 

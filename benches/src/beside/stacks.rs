@@ -2,12 +2,15 @@
 //! one RabbitMQ.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
-use stacks::ProfileSummary;
+use anyhow::{Context, Result, bail};
+use stacks::{Profile, ProfileSummary};
+use wait4::Wait4;
 
-use super::spread::Spread;
-use super::{Ended, Load, Subject, beyond, bytes_below, is_sure, perf, rounds, warnings};
+use super::{
+    Ended, Load, Sampling, Spread, Subject, beyond, bytes_below, is_sure, rounds, warnings,
+};
 use crate::environment::{Bench, rabbitmq};
 use crate::table::{Row, markdown};
 
@@ -105,7 +108,7 @@ impl Outcome {
 
 /// Stacks and cost of each method.
 pub fn stacks(bench: &Bench) -> Result<Vec<Row>> {
-    let perf = perf::version();
+    let perf = perf_version();
     if perf.is_none() {
         eprintln!("bench:   perf LEFT OUT: `perf --version` does not run here; install linux-perf");
     }
@@ -146,7 +149,7 @@ fn turn(subject: &Subject<'_>, method: &Method, first: bool) -> Result<(Load, Op
     let (data, pid) = (subject.folder.join("perf.data"), subject.node.pid());
     let command = match method.tool {
         Tool::None => None,
-        Tool::Perf => Some(perf::record(pid, subject.sampling(), &data, method.args)),
+        Tool::Perf => Some(perf_record(pid, subject.sampling(), &data, method.args)),
         Tool::Bellows => Some(subject.bellows(method.args)),
     };
     let (load, ended) = subject.turn(command)?;
@@ -171,10 +174,10 @@ fn turn(subject: &Subject<'_>, method: &Method, first: bool) -> Result<(Load, Op
 
 fn of_perf(ended: &Ended, data: &Path, first: bool) -> Result<Sampled> {
     let sampled = Sampled {
-        summary: perf::read(data)?,
+        summary: read_perf_data(data)?,
         written: data.metadata()?.len(),
         cpu_s: ended.cpu_s,
-        script_s: first.then(|| perf::script(data)).transpose()?,
+        script_s: first.then(|| perf_script(data)).transpose()?,
     };
     std::fs::remove_file(data)?;
     Ok(sampled)
@@ -321,6 +324,50 @@ fn judge(outcomes: &[Outcome], has_perf: bool) -> Vec<Row> {
         row("with an [unknown]", "%", &|it| it.unknown.median),
         cost,
     ]
+}
+
+/// The version of `perf`; `None` where there is none that runs here.
+fn perf_version() -> Option<String> {
+    let output = Command::new("perf").arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(text)
+}
+
+/// `perf record` of a process.
+fn perf_record(pid: u32, sampling: Sampling, data: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("perf");
+    command
+        // Without -N it copies the programs of the process to the home directory.
+        .args(["record", "-q", "-N", "-e", "cpu-clock"])
+        .args(["-F", &sampling.frequency.to_string()])
+        .args(args)
+        .args(["-p", &pid.to_string(), "-o"])
+        .arg(data)
+        .args(["--", "sleep", &sampling.seconds.to_string()]);
+    command
+}
+
+/// Its file as bellows reads it, so that the same rules say what is complete and what has no name.
+fn read_perf_data(data: &Path) -> Result<ProfileSummary> {
+    let profile = Profile::open_as(&[profile::PERF_DATA], data, None)?;
+    Ok(profile.summary(0))
+}
+
+/// CPU seconds of `perf script`, which every further tool reads its stacks from.
+fn perf_script(data: &Path) -> Result<f64> {
+    let mut child = Command::new("perf")
+        .args(["script", "-i"])
+        .arg(data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("perf script")?;
+    let ended = child.wait4()?;
+    if !ended.status.success() {
+        bail!("perf script ended with {}", ended.status);
+    }
+    Ok((ended.rusage.utime + ended.rusage.stime).as_secs_f64())
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! differ by more than the two do.
 
 mod bare;
-mod count;
 mod setup;
 
 use std::process::{Command, Stdio};

@@ -1,17 +1,13 @@
 //! Peers that are crates. They are heavy, so only the feature `peers` compiles them; the rest of the bench, which uses
 //! bellows' own crates, is checked with these.
 
-#[cfg(not(feature = "peers"))]
-mod absent;
 #[cfg(feature = "peers")]
 mod lapin;
-#[cfg(feature = "peers")]
-mod prometheus;
+
+use anyhow::Result;
 
 #[cfg(feature = "peers")]
-pub use self::{lapin::publish, prometheus::count_samples};
-#[cfg(not(feature = "peers"))]
-pub use absent::{count_samples, publish};
+pub use self::lapin::publish;
 
 /// Arguments of the publisher on `lapin`.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,4 +27,26 @@ pub struct Args {
     /// Seconds to publish
     #[arg(long)]
     pub seconds: u64,
+}
+
+/// How many samples a page of metrics has, by crate `prometheus-parse`.
+#[cfg(feature = "peers")]
+pub fn count_samples(page: &str) -> Result<usize> {
+    let lines = page.lines().map(|line| Ok(line.to_owned()));
+    Ok(prometheus_parse::Scrape::parse(lines)?.samples.len())
+}
+
+#[cfg(not(feature = "peers"))]
+const ABSENT: &str = "this bench was built without its peers: make bench builds it with them";
+
+/// Fails: `lapin` is not compiled.
+#[cfg(not(feature = "peers"))]
+pub fn publish(_: Args) -> Result<()> {
+    anyhow::bail!(ABSENT)
+}
+
+/// Fails: `prometheus-parse` is not compiled.
+#[cfg(not(feature = "peers"))]
+pub fn count_samples(_: &str) -> Result<usize> {
+    anyhow::bail!(ABSENT)
 }

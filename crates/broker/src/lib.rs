@@ -8,24 +8,17 @@
 
 mod arguments;
 mod broker;
-mod burial;
 mod channel;
-mod common_name;
 mod config;
 mod connection;
 mod connection_faults;
-mod consume;
-mod consumer;
 #[cfg(test)]
 mod dead_letter_tests;
 mod dead_letters;
 mod delivery;
-mod delivery_faults;
 #[cfg(test)]
 mod delivery_tests;
-mod error;
 mod exchange;
-mod expiries;
 mod faults;
 #[cfg(test)]
 mod harness;
@@ -41,11 +34,8 @@ mod queue;
 mod reactor;
 mod refusal;
 mod requests;
-mod ring;
 mod session;
-mod settle;
 mod slots;
-mod stop;
 mod stream_header;
 #[cfg(test)]
 mod tests;
@@ -53,12 +43,11 @@ mod topology;
 mod unacked;
 mod vhost;
 
+pub use self::reactor::Stop;
 pub use broker::{Broker, Running, THREAD_NAME};
-pub use config::{Config, TlsListener, User};
-pub use error::Error;
+pub use config::{Config, Error, TlsListener, User};
 pub use faults::{
     Amount, Fault, FaultKind, FaultLog, FaultSpec, Injected, Injections, Origin, Reach, Span, Who,
 };
 pub use in_memory::{ConnectionId, InMemory, Wants};
-pub use stop::Stop;
 pub use transport::tls::{ClientCertificates, Identity, ServerTls};

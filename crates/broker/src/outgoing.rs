@@ -5,8 +5,8 @@ use wire::amqp091::{
     BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, Properties, Server, reply,
 };
 
-use crate::consumer::Consumer;
 use crate::log::Record;
+use crate::queue::Consumer;
 
 /// Deliveries whose exchange or key differ from the prepared ones, before those are prepared again:
 /// often enough when a key changes once, and rarely when it changes with every message.

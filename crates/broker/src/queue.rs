@@ -1,17 +1,16 @@
 //! A queue: a log of messages, which of them are ready, and who waits for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use measure::Time;
-use wire::amqp091::FieldTable;
+use measure::{Nanos, Time};
+use wire::amqp091::{DeliverTemplate, FieldTable, Properties};
 
-use crate::arguments::{Arguments, Overflow, QueueType};
+use crate::arguments::{Arguments, LONGEST_TTL_MS, Overflow, QueueType};
 use crate::dead_letters::{DeadLetters, Reason};
 use crate::exchange::Binding;
-use crate::expiries::{Expiries, time_to_live};
 use crate::log::{Cursor, Log, Record};
 use crate::memory::Memory;
-use crate::ring::Ring;
+use crate::refusal::Refusal;
 use crate::slots::Key;
 
 /// Flags of a declaration.
@@ -324,9 +323,232 @@ impl Queue {
     }
 }
 
+/// Consumers that can take a message now. Within a priority each gets one message in turn; lower
+/// priorities get something only while no higher one is ready.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    /// By descending priority; no entry is empty.
+    levels: Vec<(i32, VecDeque<Key>)>,
+}
+
+impl Ring {
+    /// Adds a consumer at the end of its priority's line.
+    pub(crate) fn push(&mut self, consumer: Key, priority: i32) {
+        let at = self.levels.partition_point(|(level, _)| *level > priority);
+        match self.levels.get_mut(at) {
+            Some((level, line)) if *level == priority => line.push_back(consumer),
+            _ => self
+                .levels
+                .insert(at, (priority, VecDeque::from([consumer]))),
+        }
+    }
+
+    /// The consumer whose turn it is.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<Key> {
+        self.levels.first()?.1.front().copied()
+    }
+
+    /// Sends the consumer whose turn it was to the end of its line.
+    #[inline]
+    pub(crate) fn rotate(&mut self) {
+        if let Some((_, line)) = self.levels.first_mut() {
+            line.rotate_left(1);
+        }
+    }
+
+    /// Takes the consumer whose turn it is out.
+    pub(crate) fn pop(&mut self) {
+        if let Some((_, line)) = self.levels.first_mut() {
+            line.pop_front();
+            if line.is_empty() {
+                self.levels.remove(0);
+            }
+        }
+    }
+
+    /// Takes a consumer out, wherever it is.
+    pub(crate) fn remove(&mut self, consumer: Key) {
+        for (_, line) in &mut self.levels {
+            line.retain(|c| *c != consumer);
+        }
+        self.levels.retain(|(_, line)| !line.is_empty());
+    }
+
+    /// How many are ready.
+    pub(crate) fn len(&self) -> usize {
+        self.levels.iter().map(|(_, line)| line.len()).sum()
+    }
+
+    /// Whether nobody is ready.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels.is_empty()
+    }
+}
+
+/// Fewer times than these are not looked through for messages that are gone.
+const KEPT: usize = 64;
+
+/// When the messages of one queue expire, those that do.
+#[derive(Debug)]
+pub(crate) struct Expiries {
+    /// Addresses in order, with times in any; also of some messages that are gone.
+    times: Vec<(u64, Time)>,
+    /// None expires before.
+    soonest: Time,
+    /// How many there are when those of messages that are gone are forgotten.
+    forget_at: usize,
+}
+
+impl Default for Expiries {
+    fn default() -> Self {
+        Self {
+            times: Vec::new(),
+            soonest: Time(u64::MAX),
+            forget_at: KEPT,
+        }
+    }
+}
+
+impl Expiries {
+    /// Notes when the newest message of `log` expires.
+    pub(crate) fn add(&mut self, address: u64, at: Time, log: &Log) {
+        if self.times.len() >= self.forget_at {
+            self.times.retain(|(address, _)| log.holds(*address));
+            self.forget_at = 2 * self.times.len() + KEPT;
+            let soonest = self.times.iter().map(|(_, at)| *at).min();
+            self.soonest = soonest.unwrap_or(Time(u64::MAX));
+        }
+        self.soonest = self.soonest.min(at);
+        self.times.push((address, at));
+    }
+
+    /// When a message expires.
+    pub(crate) fn of(&self, address: u64) -> Option<Time> {
+        let at = self.times.binary_search_by_key(&address, |it| it.0).ok()?;
+        self.times.get(at).map(|(_, at)| *at)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// The time before which none expires.
+    #[inline]
+    pub(crate) const fn soonest(&self) -> Time {
+        self.soonest
+    }
+}
+
+/// A message's own time to live, its expiration in milliseconds.
+///
+/// # Errors
+/// One that is no such number, in RabbitMQ's words.
+#[inline]
+pub(crate) fn time_to_live(properties: &[u8]) -> Result<Option<Nanos>, Refusal> {
+    match Properties::from_bytes(properties).expiration() {
+        None => Ok(None),
+        Some(text) => parse(text)
+            .map(Some)
+            .map_err(|why| Refusal::precondition(&format!("invalid expiration '{text}': {why}"))),
+    }
+}
+
+/// Reads a number as Erlang's `string:to_integer` does.
+fn parse(text: &str) -> Result<Nanos, String> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let rest = unsigned.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = &unsigned[..unsigned.len() - rest.len()];
+    let number = digits.trim_start_matches('0');
+    if digits.is_empty() {
+        Err("no_integer".to_owned())
+    } else if !rest.is_empty() {
+        Err(format!("{{leftover_string,{rest:?}}}"))
+    } else if text.starts_with('-') && !number.is_empty() {
+        Err(format!("{{value_negative,-{number}}}"))
+    } else {
+        let ms = number.parse::<u64>().unwrap_or(match number {
+            "" => 0,
+            _ => u64::MAX,
+        });
+        match ms <= LONGEST_TTL_MS {
+            true => Ok(Nanos::from_millis(ms)),
+            false => Err(format!("{{value_too_large,{number}}}")),
+        }
+    }
+}
+
+/// Why a consumer is not in its queue's ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Parked {
+    /// It is.
+    #[default]
+    No,
+    /// It, or its channel, has as many unacknowledged deliveries as it may.
+    ForCredit,
+    /// Its connection has too much output waiting.
+    ForOutput,
+}
+
+/// Somebody who wants a queue's messages.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) connection: Key,
+    pub(crate) channel: u16,
+    pub(crate) tag: Box<str>,
+    pub(crate) queue: Key,
+    /// Whether a delivery counts as acknowledged.
+    pub(crate) no_ack: bool,
+    /// Deliveries it may have unacknowledged; 0 for any number.
+    pub(crate) prefetch: u32,
+    pub(crate) unacked: u32,
+    /// Higher ones are served first.
+    pub(crate) priority: i32,
+    pub(crate) parked: Parked,
+    /// Its place, when the queue is a stream.
+    pub(crate) cursor: Cursor,
+    pub(crate) prepared: PreparedFrame,
+    /// A delivery that a fault holds back.
+    pub(crate) held: Option<Held>,
+}
+
+/// The frame in front of a delivery, encoded before it is needed.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedFrame {
+    pub(crate) template: Option<DeliverTemplate>,
+    /// Deliveries that it did not fit since it was made.
+    pub(crate) misses: u32,
+}
+
+/// A message that others overtake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    /// Its place in the queue's log.
+    pub(crate) address: u64,
+    /// How many go first.
+    pub(crate) left: u32,
+    /// Whether one has.
+    pub(crate) is_overtaken: bool,
+    /// When it goes at the latest.
+    pub(crate) until: Time,
+    /// The fault's position in the script.
+    pub(crate) rule: usize,
+}
+
+impl Consumer {
+    /// Whether its own prefetch allows another delivery.
+    #[inline]
+    pub(crate) const fn has_credit(&self) -> bool {
+        self.no_ack || self.prefetch == 0 || self.unacked < self.prefetch
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slots::Slots;
 
     fn queue(arguments: Arguments) -> Queue {
         Queue::new("q", Flags::default(), None, FieldTable::new(), arguments)
@@ -451,5 +673,61 @@ mod tests {
             u64::from(u32::from_le_bytes(oldest.2.body.try_into().unwrap())),
             oldest.1
         );
+    }
+
+    #[test]
+    fn turns_go_round_within_the_highest_priority() {
+        let mut slots = Slots::default();
+        let [a, b, low, high] = std::array::from_fn(|_| slots.insert(()));
+        let mut ring = Ring::default();
+        for (consumer, priority) in [(a, 0), (low, -5), (b, 0), (high, 9)] {
+            ring.push(consumer, priority);
+        }
+        let turns = |ring: &mut Ring, n: usize| {
+            (0..n)
+                .map(|_| {
+                    let c = ring.front();
+                    ring.rotate();
+                    c
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(turns(&mut ring, 2), [Some(high), Some(high)]);
+        ring.pop();
+        assert_eq!(turns(&mut ring, 3), [Some(a), Some(b), Some(a)]);
+        ring.remove(a);
+        ring.remove(b);
+        assert_eq!(ring.front(), Some(low));
+        ring.pop();
+        assert!(ring.is_empty());
+    }
+
+    #[test]
+    fn a_number_is_read_and_refused_as_rabbitmq_does() {
+        for (text, ms) in [
+            ("0", 0),
+            ("-0", 0),
+            ("+5", 5),
+            ("007", 7),
+            ("315360000000", 315_360_000_000),
+        ] {
+            assert_eq!(parse(text), Ok(Nanos::from_millis(ms)), "{text}");
+        }
+        for (text, why) in [
+            ("", "no_integer"),
+            ("soon", "no_integer"),
+            (" 5", "no_integer"),
+            ("--5", "no_integer"),
+            ("10ms", "{leftover_string,\"ms\"}"),
+            ("1.5", "{leftover_string,\".5\"}"),
+            ("-5", "{value_negative,-5}"),
+            ("315360000001", "{value_too_large,315360000001}"),
+            (
+                "99999999999999999999999",
+                "{value_too_large,99999999999999999999999}",
+            ),
+        ] {
+            assert_eq!(parse(text), Err(why.to_owned()), "{text}");
+        }
     }
 }

@@ -5,7 +5,10 @@
 //! nothing; what a frame leaves over waits in its connection's own.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
@@ -15,13 +18,13 @@ use mio::{Events, Poll, Token};
 use transport::tls::Acceptor;
 use transport::{Received, ServerSocket, Timer, sleep_until};
 
+use crate::Error;
 use crate::config::Config;
 use crate::connection::{Connection, NodeOutput};
 use crate::connection_faults::STALL_LOOK;
 use crate::faults::FaultLog;
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
-use crate::{Error, Stop};
 
 pub(crate) const LISTENER: Token = Token(usize::MAX);
 pub(crate) const WAKER: Token = Token(usize::MAX - 1);
@@ -388,5 +391,62 @@ impl<'a> Reactor<'a> {
 fn enqueue(connection: &mut Connection, queue: &mut Vec<usize>) {
     if !std::mem::replace(&mut connection.is_queued, true) {
         queue.push(connection.key.index());
+    }
+}
+
+/// Asks a running broker to end; clones ask the same broker. Safe to call from any thread.
+#[derive(Clone, Default)]
+pub struct Stop {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    stopped: AtomicBool,
+    waker: Mutex<Option<Arc<mio::Waker>>>,
+}
+
+impl Stop {
+    /// A handle that has not been used yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks the broker to close its connections and return. Asking again changes nothing.
+    pub fn stop(&self) {
+        self.inner.stopped.store(true, Ordering::SeqCst);
+        let waker = self
+            .inner
+            .waker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(waker) = waker.as_ref() {
+            // A failed wake-up only delays the end until the event loop's next tick.
+            let _ = waker.wake();
+        }
+    }
+
+    /// Whether [`Stop::stop`] was called.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.inner.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Names the event loop that [`Stop::stop`] wakes.
+    pub(crate) fn attach(&self, waker: Arc<mio::Waker>) {
+        *self
+            .inner
+            .waker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stop")
+            .field("stopped", &self.is_stopped())
+            .finish_non_exhaustive()
     }
 }

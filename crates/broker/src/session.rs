@@ -10,9 +10,9 @@ use wire::amqp091::{
 
 use crate::channel::{Channel, Mode, Settlement, SettlementKind};
 use crate::config::User;
-use crate::consumer::Parked;
 use crate::log::{Log, Record};
 use crate::outgoing;
+use crate::queue::Parked;
 use crate::refusal::Refusal;
 use crate::slots::Key;
 use crate::vhost::{self, VirtualHost};

@@ -8,8 +8,9 @@ use measure::Problem;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::fields::{MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned};
-use crate::helper::{Answer, Helper};
+use crate::helper::{
+    Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned,
+};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
 
 /// Shortest time-out beside a window.

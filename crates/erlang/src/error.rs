@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use measure::Problem;
 
-use crate::name::NodeName;
+use crate::options::NodeName;
 use crate::term::TermError;
 
 /// Why a node could not be asked, or what it answered instead.

@@ -1,11 +1,14 @@
-//! How a node is reached.
+//! How a node is reached: its name, its cookie, and the rest.
 
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
+use measure::{Problem, Refused};
 use transport::tls::ClientTls;
-
-use crate::cookie::Cookie;
-use crate::name::NodeName;
 
 /// How a node is reached.
 #[derive(Clone, Debug)]
@@ -42,5 +45,231 @@ impl ConnectOptions {
             tls: None,
             timeout: Duration::from_secs(10),
         }
+    }
+}
+
+/// The longest cookie: it is an atom on the other side.
+const LONGEST_COOKIE: usize = 255;
+/// Where Debian's package of RabbitMQ keeps it.
+const OF_RABBITMQ: &str = "/var/lib/rabbitmq/.erlang.cookie";
+const HELP: &str = "name the file that holds the node's cookie with --cookie-file FILE, or set \
+                    BELLOWS_ERLANG_COOKIE";
+
+/// The secret that the nodes of a cluster share. `Debug` shows `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cookie {
+    text: String,
+    /// Where it was found, for messages; empty where it was given by itself.
+    source: String,
+}
+
+impl Cookie {
+    /// Takes the text over, without white space around it.
+    ///
+    /// # Errors
+    /// No text, or one that cannot be a cookie.
+    pub fn new(text: &str) -> Result<Self, Refused> {
+        let text = text.trim();
+        if text.is_empty() || text.len() > LONGEST_COOKIE || text.contains(char::is_control) {
+            return Err(Refused::new(
+                format!(
+                    "a cookie has 1 to {LONGEST_COOKIE} bytes in one line, and this has {}",
+                    text.len()
+                ),
+                "take the text of the node's .erlang.cookie",
+            ));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            source: String::new(),
+        })
+    }
+
+    /// Sets its source, such as a file or a variable, for messages.
+    #[must_use]
+    pub fn found_in(self, source: impl Into<String>) -> Self {
+        Self {
+            source: source.into(),
+            ..self
+        }
+    }
+
+    /// Reads a file whose only line is the cookie.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that holds something else.
+    pub fn read(path: &Path) -> Result<Self, Problem> {
+        Self::read_from(path).map_err(|error| match error {
+            ReadError::Io(error) => Problem::io("read the cookie in", path, &error),
+            ReadError::Refused(refused) => Problem::new(
+                format!("{} holds no cookie", path.display()),
+                refused.what,
+                refused.help,
+            ),
+        })
+    }
+
+    /// The cookie of the user's own nodes, and that of this machine's RabbitMQ: the first that there is, and another one.
+    ///
+    /// # Errors
+    /// There is neither, or neither may be read.
+    pub fn find() -> Result<(Self, Vec<Self>), Problem> {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let own = home.map(|home| home.join(".erlang.cookie"));
+        let (mut found, mut seen) = (Vec::<Self>::new(), Vec::new());
+        for path in own.into_iter().chain([PathBuf::from(OF_RABBITMQ)]) {
+            match Self::read_from(&path) {
+                Ok(cookie) if found.iter().any(|it| it.text == cookie.text) => {}
+                Ok(cookie) => found.push(cookie),
+                Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound => {
+                    seen.push(format!("there is no {}", path.display()));
+                }
+                Err(ReadError::Io(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                    seen.push(format!("{} may not be read", path.display()));
+                }
+                Err(_) => seen.push(format!("{} holds no cookie", path.display())),
+            }
+        }
+        let mut found = found.into_iter();
+        match found.next() {
+            Some(first) => Ok((first, found.collect())),
+            None => Err(Problem::new("no cookie was given", seen.join(", "), HELP)),
+        }
+    }
+
+    fn read_from(path: &Path) -> Result<Self, ReadError> {
+        let mut text = String::new();
+        File::open(path)?
+            .take(4 * LONGEST_COOKIE as u64)
+            .read_to_string(&mut text)?;
+        let cookie = Self::new(&text).map_err(ReadError::Refused)?;
+        Ok(cookie.found_in(path.display().to_string()))
+    }
+
+    /// The text, for the one place that makes digests of it.
+    pub(crate) fn expose(&self) -> &str {
+        &self.text
+    }
+
+    /// Where it was found.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+enum ReadError {
+    Io(io::Error),
+    Refused(Refused),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Debug for Cookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The longest name of an atom, and so of a node, in characters.
+const LONGEST_NAME: usize = 255;
+
+/// The name of a node, such as `rabbit@localhost`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeName {
+    text: String,
+    at: usize,
+}
+
+impl NodeName {
+    /// The part before the `@`: the name that EPMD knows.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.text.get(..self.at).unwrap_or_default()
+    }
+
+    /// The host, as its name or address.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.text.get(self.at + 1..).unwrap_or_default()
+    }
+
+    /// The whole name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for NodeName {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let refused = |why: &str| {
+            Refused::new(
+                format!("{text:?} is not a node's name: {why}"),
+                "write it as NAME@HOST, such as rabbit@localhost",
+            )
+        };
+        let at = text.find('@').ok_or_else(|| refused("it has no @"))?;
+        if at == 0 || at + 1 == text.len() {
+            return Err(refused("a part of it is missing"));
+        }
+        if text.chars().count() > LONGEST_NAME || text.len() > LONGEST_NAME {
+            return Err(refused("it is longer than 255 bytes"));
+        }
+        if text
+            .chars()
+            .any(|it| it.is_control() || it.is_whitespace() || it == '/')
+            || text.get(at + 1..).is_some_and(|host| host.contains('@'))
+        {
+            return Err(refused("it has characters that no node's name has"));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            at,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cookie, NodeName};
+
+    #[test]
+    fn a_cookie_is_one_line_and_is_never_shown() {
+        let cookie = Cookie::new(" ABC\n").expect("a cookie");
+        assert_eq!(cookie.expose(), "ABC");
+        assert_eq!(format!("{cookie:?}"), "***");
+        for wrong in ["", "\n", "a\nb", &"x".repeat(256)] {
+            let refused = Cookie::new(wrong).expect_err("no cookie");
+            assert!(!refused.what.contains("xxx"), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn names_have_two_parts() {
+        let name: NodeName = "rabbit@localhost".parse().expect("a name");
+        assert_eq!((name.name(), name.host()), ("rabbit", "localhost"));
+        assert_eq!(name.to_string(), "rabbit@localhost");
+        for wrong in [
+            "", "rabbit", "@", "@host", "rabbit@", "a@b@c", "a b@c", "a\n@b",
+        ] {
+            assert!(wrong.parse::<NodeName>().is_err(), "{wrong:?}");
+        }
+        assert!(
+            format!("a@{}", "b".repeat(300))
+                .parse::<NodeName>()
+                .is_err()
+        );
     }
 }

@@ -9,7 +9,7 @@ use erl_dist::term::ExternalFun;
 
 use crate::alloc::{MachineMemory, MemoryStep, steps};
 use crate::error::Error;
-use crate::fields::{MEMORY_KINDS, unsigned};
+use crate::helper::{MEMORY_KINDS, unsigned};
 use crate::node::Node;
 use crate::term::{Term, as_atom, as_bytes, as_int, as_tuple, atom, charlist, list, show, tuple};
 

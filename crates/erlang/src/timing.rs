@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use crate::budget::{Budget, Ended, refusal};
-use crate::calls::path::{nanos, read};
-use crate::calls::root::{answer, done};
+use crate::calls::path::{answer, done, nanos, read};
 use crate::calls::{Path, number};
 use crate::error::Error;
-use crate::fields;
-use crate::helper::Helper;
+use crate::helper::{self, Helper};
 use crate::pattern::FunctionPattern;
 use crate::term::{
     Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, text,
@@ -132,18 +130,18 @@ impl TimeOptions {
 }
 
 fn timing(term: &Term) -> Option<Timing> {
-    let nanoseconds = |term: &Term, key| fields::number(term, key).map(Duration::from_nanos);
+    let nanoseconds = |term: &Term, key| helper::number(term, key).map(Duration::from_nanos);
     let ended = get(term, "ended")?;
     let path = get(term, "path");
     Some(Timing {
         first: nanoseconds(term, "first"),
-        value: fields::text_of(term, "value"),
+        value: helper::text_of(term, "value"),
         raised: get(term, "raised").and_then(raised),
         times: get(term, "times")
             .and_then(as_bytes)
             .map(nanos)
             .unwrap_or_default(),
-        reductions: fields::number(term, "reductions"),
+        reductions: helper::number(term, "reductions"),
         empty: get(term, "empty").and_then(|it| nanoseconds(it, "nanos")),
         collected: get(term, "collected").and_then(collected),
         path: match path {

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::fields::{MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected};
-use crate::helper::{Answer, Helper};
+use crate::helper::{
+    Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected,
+};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, tuple};
 
 /// Shortest time-out beside the window.

@@ -4,15 +4,16 @@
 //!
 //! The engine is compiled for each environment: for [`System`] every call is what it stands for.
 
-use std::io;
+use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use measure::{Clock, Time, wall_clock_unix_ns};
+use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use transport::{Poller, Sleep, SystemPoll};
 
-use crate::thread_time::{self, ThreadTime};
+use crate::{Error, ThreadUsage};
 
 /// Where a load runs.
 pub trait Environment: Clone + Send + 'static {
@@ -96,8 +97,8 @@ impl Environment for System {
 
     fn thread_time(&self) -> ThreadTime {
         ThreadTime {
-            cpu: thread_time::thread_cpu(),
-            run_queue_wait: thread_time::run_queue_wait(),
+            cpu: thread_cpu(),
+            run_queue_wait: run_queue_wait(),
         }
     }
 
@@ -137,5 +138,150 @@ impl Task for JoinHandle<()> {
 
     fn join(self) -> bool {
         Self::join(self).is_ok()
+    }
+}
+
+/// CPU time and run-queue wait of a thread so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// CPU time.
+    pub cpu: Nanos,
+    /// Time in which it was ready to run and had no core; `None` where the kernel does not tell.
+    pub run_queue_wait: Option<Nanos>,
+}
+
+/// Time of a thread so far, or in a span of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    pub(crate) cpu: Nanos,
+    /// With nothing to do.
+    pub(crate) idle: Nanos,
+    /// Ready to run, and without a core.
+    pub(crate) run_queue_wait: Option<Nanos>,
+    at: Time,
+    /// In all.
+    pub(crate) time: Nanos,
+}
+
+impl Spent {
+    pub(crate) const fn now(used: ThreadTime, idle: Nanos, now: Time) -> Self {
+        Self {
+            cpu: used.cpu,
+            idle,
+            run_queue_wait: used.run_queue_wait,
+            at: now,
+            time: Nanos::ZERO,
+        }
+    }
+
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let run_queue_wait = self.run_queue_wait.zip(before.run_queue_wait);
+        Self {
+            cpu: self.cpu.saturating_sub(before.cpu),
+            idle: self.idle.saturating_sub(before.idle),
+            run_queue_wait: run_queue_wait.map(|(now, then)| now.saturating_sub(then)),
+            at: self.at,
+            time: self.at.since(before.at),
+        }
+    }
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// How long the calling thread has waited in a run queue: the second number of
+/// `/proc/thread-self/schedstat` (`Documentation/scheduler/sched-stats.rst`), where the kernel keeps
+/// it. Reads into the stack: event loops allocate nothing.
+pub(crate) fn run_queue_wait() -> Option<Nanos> {
+    let mut text = [0; 96];
+    let mut file = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
+    let length = file.read(&mut text).ok()?;
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    let mut numbers = text.split_ascii_whitespace();
+    let (cpu, waited) = (numbers.next()?, numbers.next()?);
+    // A kernel without these statistics writes zeros.
+    (cpu != "0").then(|| waited.parse().ok().map(Nanos))?
+}
+
+/// This thread's time beyond that at `before`.
+pub(crate) fn spent(idle: Nanos, before: ThreadUsage) -> ThreadUsage {
+    let starved = run_queue_wait();
+    let waited =
+        |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
+    ThreadUsage {
+        total: thread_cpu(),
+        measured: thread_cpu().saturating_sub(before.measured),
+        measured_idle: idle.saturating_sub(before.measured_idle),
+        measured_run_queue_wait: starved.map(waited),
+        measured_time: Clock.now().since(Time(before.measured_time.0)),
+        connections: 0,
+        lost_connections: 0,
+        down_connections: 0,
+    }
+}
+
+/// Files that are open beside the connections: event loops, the profiler's rings, the archive.
+const OTHERS: u64 = 200;
+
+/// Raises this process's limit on open files as far as it may, and says so where that is not enough
+/// for all connections of a run.
+///
+/// # Errors
+/// [`Error::Limit`], with the remedy.
+pub fn make_room(connections: u64) -> Result<(), Error> {
+    let limit = getrlimit(Resource::Nofile);
+    // Fails where somebody forbids it: the soft limit then counts.
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
+    let allowed = match raised {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    enough(connections, allowed)
+}
+
+/// `allowed`: `None` is no limit.
+fn enough(connections: u64, allowed: Option<u64>) -> Result<(), Error> {
+    let needed = connections + OTHERS;
+    match allowed {
+        Some(allowed) if allowed < needed => Err(Error::Limit(Problem::new(
+            format!(
+                "with {} some {} are needed",
+                counted(connections, "connection"),
+                counted(needed, "open file")
+            ),
+            format!("this process may have {}", counted(allowed, "file")),
+            format!(
+                "raise the hard limit to {needed} or more: LimitNOFILE= of a systemd unit, nofile \
+                 in /etc/security/limits.conf, --ulimit nofile= of a container"
+            ),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_low_a_limit_names_what_is_needed_and_what_is_allowed() {
+        assert_eq!(enough(10_000, None), Ok(()));
+        assert_eq!(enough(10_000, Some(20_000)), Ok(()));
+        let error = enough(10_000, Some(4_096)).expect_err("too low");
+        let text = error.to_string();
+        assert!(
+            text.contains("10,200 open files") && text.contains("4,096 files"),
+            "{text}"
+        );
+        assert!(error.problem().help.contains("nofile") && !error.is_usage());
     }
 }

@@ -6,23 +6,18 @@ mod control;
 mod engine;
 mod environment;
 mod failure;
-mod limits;
-mod node;
 mod phase_clock;
 mod protocol;
-mod protocols;
 mod report;
 mod resolve;
 pub mod scenario;
 mod seconds;
-mod thread_time;
-mod together;
 mod window;
 
+use self::scenario::messages;
 pub use control::Control;
-pub use environment::{Environment, EventLoop, System, Task};
-pub use limits::make_room;
-pub use phase_clock::{PhaseClock, SliceEnd};
+pub use environment::{Environment, EventLoop, System, Task, ThreadTime, make_room};
+pub use phase_clock::{PhaseClock, SliceEnd, Together};
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess,
     ArrivalSchedule, Auth, Bodies, ConnectionSettings, Consumers, Declare, Destination,
@@ -36,8 +31,6 @@ pub use report::{
     Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink,
     ThreadUsage,
 };
-pub use thread_time::ThreadTime;
-pub use together::Together;
 pub use transport::tls::{ClientTls, Identity};
 pub use transport::{
     ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError,
@@ -49,7 +42,7 @@ pub use transport::{
 /// # Errors
 /// [`Error::Invalid`] with the observed value and what would do.
 pub fn validate(plan: &Plan) -> Result<(), Error> {
-    protocols::validate(plan)
+    messages::validate(plan)
 }
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
@@ -74,7 +67,7 @@ pub fn run_in<E: Environment>(
 ) -> Result<Outcome, Error> {
     let mut seconds = seconds::Seconds::of(sink);
     let together = Together::alone();
-    let outcome = protocols::run(environment, plan, &together, control, &mut seconds);
+    let outcome = messages::run(environment, plan, &together, control, &mut seconds);
     seconds.finish();
     outcome
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use measure::{Nanos, Time};
+use transport::tls::Connector;
 
 use crate::control::Interruption;
 use crate::{Control, Endpoint, Environment, Error, Resolver};
@@ -211,3 +212,17 @@ fn wait_for<E: Environment>(
         }
     }
 }
+
+/// A broker's node, its addresses, and how connections to it are secured.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) addresses: Arc<Addresses>,
+    /// The TLS configuration, where it is secured.
+    pub(crate) tls: Option<Arc<Connector>>,
+    /// The most clients that may share a connection to it.
+    pub(crate) most_clients: usize,
+}
+
+/// The nodes of a group's broker; at least one.
+pub(crate) type Nodes = Arc<[Node]>;

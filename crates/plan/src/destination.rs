@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::AmqpDestination;
-use crate::Error;
+use serde::{Deserialize, Serialize};
+
+use super::{AmqpDestination, Argument, Error, Group, QueueType, STREAM_OFFSET, StreamOffset};
 
 /// The longest word before a `://` that an error repeats.
 const LONGEST_KIND: usize = 12;
@@ -110,4 +111,128 @@ pub enum DestinationKind {
     /// exclusive, auto-delete queue to it, so each message goes to every consumer, and to nobody
     /// where there is none.
     Topic,
+}
+
+/// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
+/// deleted after it, also where it fails. (An end at once leaves them.)
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Subscription {
+    /// Prefix of the queues' names: `NAME.TOPIC.0`, `NAME.TOPIC.1`, …; if empty, an experiment takes a name of its own
+    /// for each run.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The queues survive a restart of the broker; otherwise they go with their last consumer.
+    pub durable: bool,
+    /// This many subscriptions of each topic, each with all of the topic's consumers, who share its
+    /// messages; 0 gives every consumer a subscription of its own.
+    pub shared: usize,
+}
+
+impl Subscription {
+    /// The subscription of a topic's `n`-th consumer.
+    #[must_use]
+    pub const fn of(&self, n: usize) -> usize {
+        if self.shared == 0 { n } else { n % self.shared }
+    }
+
+    /// The queue behind a topic's subscription.
+    #[must_use]
+    pub fn queue(&self, topic: &str, index: usize) -> String {
+        format!("{}.{topic}.{index}", self.name)
+    }
+}
+
+/// Messages of its queue that a consumer must receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owed {
+    /// Everything that is sent.
+    All,
+    /// Messages sent once its subscription is answered, and all after the first that comes.
+    SinceSubscribed,
+    /// Messages after the first that comes: an offset may be that of one which is yet to be sent.
+    SinceFirst,
+}
+
+impl Group {
+    /// Messages that its consumers of a destination must receive; `later` if they subscribe during the load.
+    #[must_use]
+    pub fn owed(&self, destination: &Destination, later: bool) -> Owed {
+        let wanted = &self.consumers.amqp091;
+        if destination.amqp091.queue_type != QueueType::Stream {
+            return Owed::All;
+        }
+        let offset = match wanted.arguments.get(STREAM_OFFSET) {
+            Some(Argument::Text(text)) => text.parse().unwrap_or(StreamOffset::Next),
+            Some(Argument::Integer(offset)) => StreamOffset::Offset(offset.unsigned_abs()),
+            Some(Argument::Flag(_)) | None => wanted.stream_offset,
+        };
+        match offset {
+            StreamOffset::First | StreamOffset::Offset(0) => Owed::All,
+            StreamOffset::Offset(_) => Owed::SinceFirst,
+            StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) if later => {
+                Owed::SinceSubscribed
+            }
+            StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) => Owed::All,
+        }
+    }
+
+    /// Who gets a copy of each message of a topic or stream, by its position: consumers, or
+    /// subscriptions that several share.
+    #[must_use]
+    pub fn receivers_of(&self, destination: usize) -> usize {
+        let (all, count) = (self.consumer_count(), self.destinations.len().max(1));
+        let consumers = all / count + usize::from(destination < all % count);
+        match &self.consumers.subscription {
+            Some(it) if it.shared > 0 => consumers.min(it.shared),
+            _ => consumers,
+        }
+    }
+
+    /// Queues that its topics' subscriptions need, each with its topic.
+    pub fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
+        let subscription = self.consumers.subscription.as_ref();
+        subscription.into_iter().flat_map(move |it| {
+            let topics = self.destinations.iter().enumerate();
+            topics
+                .filter(|(_, d)| d.kind == DestinationKind::Topic)
+                .flat_map(move |(at, d)| {
+                    (0..self.receivers_of(at)).map(move |index| (it.queue(&d.name, index), d))
+                })
+        })
+    }
+
+    pub(crate) fn validate_subscription(&self) -> Result<(), Error> {
+        let Some(subscription) = &self.consumers.subscription else {
+            return Ok(());
+        };
+        if let Some(queue) = self
+            .destinations
+            .iter()
+            .find(|d| d.kind != DestinationKind::Topic)
+        {
+            return Err(Error::invalid(
+                format!("{queue} is a queue, and only topics have subscriptions"),
+                "write topic://NAME, or leave the subscription out",
+            )
+            .observed(queue)
+            .about("subscription"));
+        }
+        if subscription.name.is_empty() {
+            return Err(Error::invalid(
+                "the subscription has no name",
+                "give it one: its queues' names begin with it",
+            )
+            .about("subscription"));
+        }
+        if !subscription.durable && self.reconnect.is_some() {
+            return Err(Error::invalid(
+                "a subscription that is not durable is gone with its broker, and connections that \
+                 reconnect would find no queue",
+                "ask for a durable subscription, or for no reconnect",
+            )
+            .about("subscription"));
+        }
+        Ok(())
+    }
 }

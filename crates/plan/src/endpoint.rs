@@ -1,16 +1,18 @@
 //! Where a broker is, as a URL says it.
 
 use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
-use std::sync::Arc;
-
-use transport::SocketOptions;
-use transport::tls::{ClientTls, Connector};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use measure::{Problem, percent_decoded, percent_encoded};
 use serde::{Deserialize, Serialize};
+use transport::SocketOptions;
+use transport::tls::{ClientTls, Connector};
 
-use crate::{Error, Resolver, Token};
+use crate::Error;
 
 /// The largest frame requested: RabbitMQ's own limit.
 pub const FRAME_MAX: u32 = 131_072;
@@ -326,6 +328,109 @@ impl fmt::Display for Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Endpoint({self})")
+    }
+}
+
+/// An access token, used as the password. Whoever renews it calls [`Token::renew`]; every
+/// connection then tells its broker (`connection.update-secret`), and new ones log in with it.
+/// `Debug` does not show it.
+#[derive(Clone)]
+pub struct Token(Arc<Shared>);
+
+struct Shared {
+    text: Mutex<String>,
+    /// Raised with every renewal, so that looking costs no lock.
+    version: AtomicU64,
+}
+
+impl Token {
+    /// The first token.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Arc::new(Shared {
+            text: Mutex::new(text.into()),
+            version: AtomicU64::new(0),
+        }))
+    }
+
+    /// Replaces it, on all connections.
+    pub fn renew(&self, text: impl Into<String>) {
+        let mut place = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = text.into();
+        self.0.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The present one.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let text = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
+        text.clone()
+    }
+
+    /// How often it was renewed.
+    #[inline]
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+}
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Token {}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(***)")
+    }
+}
+
+type LookUp = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
+/// Looks up names; by default the system does. `Debug` shows nothing of it.
+#[derive(Clone, Default)]
+pub struct Resolver(Option<Arc<LookUp>>);
+
+impl Resolver {
+    /// Looks names up with this function, which gets host and port.
+    #[must_use]
+    pub fn new(
+        look_up: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some(Arc::new(look_up)))
+    }
+
+    /// The addresses of a host.
+    ///
+    /// # Errors
+    /// It has none, or nobody can tell.
+    pub fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        match &self.0 {
+            Some(look_up) => look_up(host, port),
+            None => Ok((host, port).to_socket_addrs()?.collect()),
+        }
+    }
+}
+
+impl PartialEq for Resolver {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Resolver {}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolver")
     }
 }
 

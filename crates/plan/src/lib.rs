@@ -6,17 +6,11 @@ mod consumers;
 mod destination;
 mod endpoint;
 mod error;
-mod latency_step;
 pub mod payload;
 mod producers;
-mod properties;
 mod random;
-mod requested;
-mod resolver;
 mod schedule;
 mod sizes;
-mod subscription;
-mod token;
 
 use std::net::IpAddr;
 
@@ -25,26 +19,22 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::amqp091::{
-    AmqpConsumers, AmqpDestination, AmqpProducers, Exchange, QueueType, STREAM_OFFSET, StreamOffset,
+    AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Exchange, MessageProperties,
+    QueueType, STREAM_OFFSET, StreamOffset,
 };
-pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime};
-pub use self::destination::{Destination, DestinationKind};
-pub use self::endpoint::{Auth, ConnectionSettings, Endpoint, FRAME_MAX};
+pub use self::consumers::{Ack, Consumers, LatencyStep, Refusal, ServiceTime};
+pub use self::destination::{Destination, DestinationKind, Owed, Subscription};
+pub use self::endpoint::{Auth, ConnectionSettings, Endpoint, FRAME_MAX, Resolver, Token};
 pub use self::error::Error;
-pub use self::latency_step::LatencyStep;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
-pub use self::properties::{Argument, MessageProperties};
 pub use self::random::Random;
-pub use self::requested::Requested;
-pub use self::resolver::Resolver;
+use self::random::scatter;
 pub use self::schedule::{
-    ArrivalProcess, ArrivalSchedule, DueTimes, Pacer, RateProfile, Spacing, Step, Trace, share,
+    ArrivalProcess, ArrivalSchedule, DueTimes, Pacer, RateProfile, Requested, Spacing, Step, Trace,
+    share,
 };
 pub use self::sizes::{Bodies, Contents, Distribution, Json, SizeStep, Sizes, Stock};
-pub use self::subscription::{Owed, Subscription};
-pub use self::token::Token;
 use crate::payload::FULL_LEN;
-use crate::random::scatter;
 
 /// More threads than any machine has cores.
 const MOST_THREADS: usize = 1_024;

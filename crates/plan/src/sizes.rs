@@ -2,7 +2,6 @@
 
 mod bodies;
 mod distribution;
-mod json;
 #[cfg(test)]
 mod tests;
 
@@ -14,11 +13,9 @@ use crate::Error;
 use crate::payload::{COMPACT_LEN, FILLER};
 use crate::random::Random;
 use crate::schedule::Trace;
-
-pub use bodies::Bodies;
+pub use bodies::{Bodies, Json};
 pub use distribution::Distribution;
 use distribution::Draw;
-pub use json::Json;
 
 /// The largest message, 512 MiB: RabbitMQ's own limit (`max_message_size`).
 const LARGEST_MESSAGE: usize = 512 << 20;

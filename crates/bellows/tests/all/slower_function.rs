@@ -8,7 +8,7 @@ use common::{bellows, folder, run, start};
 use serde_json::Value;
 
 /// The function that the fault makes slower, and the new work of the fault: either may be named.
-const FUNCTIONS: [&str; 2] = ["VirtualHost::route", "slow::burn"];
+const FUNCTIONS: [&str; 2] = ["VirtualHost::route", "rules::burn"];
 
 /// Number of pairs, length of each run, and the share of the broker's CPU by which B is slower.
 struct Size {

@@ -1,12 +1,7 @@
 //! Costs of functions: calls and own time, or words, of each, counted by the emulator; and callers, from short traces.
 
 pub(crate) mod path;
-pub(crate) mod root;
 mod tree;
-
-pub use path::{Comparison, CountedFunction, Difference, EntryCall, ObserverEffect, Path, PerCall};
-pub use root::{Following, RootOptions, RootPhase, RootProgress, follow};
-pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -16,6 +11,11 @@ use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show};
+pub use path::{
+    Comparison, CountedFunction, Difference, EntryCall, Following, ObserverEffect, Path, PerCall,
+    RootOptions, RootPhase, RootProgress, follow,
+};
+pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
 /// Time that the node may take beyond the one asked for, for what it reads and traces shortly.
 const BEYOND: Duration = Duration::from_secs(30);

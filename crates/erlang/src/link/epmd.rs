@@ -9,8 +9,7 @@ use transport::SocketError;
 
 use super::wire::{Wire, resolve, run};
 use crate::error::Error;
-use crate::name::NodeName;
-use crate::options::ConnectOptions;
+use crate::options::{ConnectOptions, NodeName};
 
 /// Longest wait for the names that EPMD knows, and bytes of them at most: they only help who mistyped one.
 const NAMES_WAIT: Duration = Duration::from_secs(1);

@@ -4,7 +4,6 @@ mod epmd;
 mod frame;
 mod handshake;
 mod io_thread;
-mod pulse;
 mod shared;
 mod wire;
 

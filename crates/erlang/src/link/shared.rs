@@ -11,7 +11,7 @@ use erl_dist::term::{Atom, Pid, PidOrAtom, Reference, Term};
 
 use super::handshake::Local;
 use crate::error::Error;
-use crate::name::NodeName;
+use crate::options::NodeName;
 use crate::term::{MOST_MEMORY, TermError, malformed};
 
 /// The most messages that wait in a mailbox, and the memory that those of all mailboxes take; what comes beyond is

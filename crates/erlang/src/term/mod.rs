@@ -1,15 +1,205 @@
 //! Erlang terms: made, read, checked and shown. The types are those of `erl_dist`.
 
-mod build;
 mod check;
-mod read;
 mod show;
 
-pub use build::{atom, charlist, int, list, map, text, tuple};
-pub(crate) use check::{MOST_MEMORY, malformed};
-pub use check::{TermError, TermSize, check, decode, encode};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 pub use erl_dist::term::{
     Atom, BigInteger, Binary, FixInteger, Float, List, Map, Pid, Reference, Term, Tuple,
 };
-pub use read::{as_atom, as_bytes, as_float, as_int, as_list, as_text, as_tuple, get};
+
+pub(crate) use check::{MOST_MEMORY, malformed};
+pub use check::{TermError, TermSize, check, decode, encode};
 pub use show::show;
+
+/// An atom.
+#[must_use]
+pub fn atom(name: &str) -> Term {
+    Term::from(Atom::from(name))
+}
+
+/// A binary with this text.
+#[must_use]
+pub fn text(text: &str) -> Term {
+    Term::from(Binary::from(text.as_bytes().to_vec()))
+}
+
+/// A list of characters: what Erlang calls a string.
+#[must_use]
+pub fn charlist(text: &str) -> Term {
+    // What is longer is no string in the external format.
+    if text.is_ascii() && !text.is_empty() && text.len() <= usize::from(u16::MAX) {
+        return Term::from(text.to_owned());
+    }
+    list(text.chars().map(|it| int(i64::from(u32::from(it)))))
+}
+
+/// An integer.
+#[must_use]
+pub fn int(value: i64) -> Term {
+    match i32::try_from(value) {
+        // Of a list of small integers `eetf` makes a string, of negative ones, too, which would come out as
+        // others.
+        Ok(value) if value >= 0 => Term::from(FixInteger::from(value)),
+        _ => Term::from(BigInteger::from(value)),
+    }
+}
+
+/// A tuple.
+#[must_use]
+pub fn tuple(elements: impl IntoIterator<Item = Term>) -> Term {
+    Term::from(Tuple::from(elements.into_iter().collect::<Vec<_>>()))
+}
+
+/// A list.
+#[must_use]
+pub fn list(elements: impl IntoIterator<Item = Term>) -> Term {
+    let sign = |term: Term| match term {
+        Term::FixInteger(it) if it.value < 0 => int(i64::from(it.value)),
+        term => term,
+    };
+    Term::from(List::from(
+        elements.into_iter().map(sign).collect::<Vec<_>>(),
+    ))
+}
+
+/// A map.
+#[must_use]
+pub fn map(entries: impl IntoIterator<Item = (Term, Term)>) -> Term {
+    Term::from(Map::from(entries.into_iter().collect::<HashMap<_, _>>()))
+}
+
+/// The name of an atom.
+#[must_use]
+pub fn as_atom(term: &Term) -> Option<&str> {
+    match term {
+        Term::Atom(atom) => Some(&atom.name),
+        _ => None,
+    }
+}
+
+/// An integer that 128 bits hold.
+#[must_use]
+pub fn as_int(term: &Term) -> Option<i128> {
+    match term {
+        Term::FixInteger(it) => Some(i128::from(it.value)),
+        Term::BigInteger(it) => i128::try_from(&it.value).ok(),
+        _ => None,
+    }
+}
+
+/// A number.
+#[must_use]
+pub fn as_float(term: &Term) -> Option<f64> {
+    match term {
+        Term::Float(it) => Some(it.value),
+        // More than 53 bits are rounded.
+        other => as_int(other).map(|it| it as f64),
+    }
+}
+
+/// The bytes of a binary.
+#[must_use]
+pub fn as_bytes(term: &Term) -> Option<&[u8]> {
+    match term {
+        Term::Binary(it) => Some(&it.bytes),
+        _ => None,
+    }
+}
+
+/// The text of a binary, a list of characters or an atom; what is not UTF-8 is replaced.
+#[must_use]
+pub fn as_text(term: &Term) -> Option<String> {
+    match term {
+        Term::Binary(it) => Some(String::from_utf8_lossy(&it.bytes).into_owned()),
+        Term::Atom(it) => Some(it.name.clone()),
+        // Characters, each of less than 256.
+        Term::ByteList(it) => Some(it.bytes.iter().map(|byte| char::from(*byte)).collect()),
+        Term::List(it) => {
+            let character = |term: &Term| {
+                as_int(term)
+                    .and_then(|it| u32::try_from(it).ok())
+                    .and_then(char::from_u32)
+            };
+            it.elements.iter().map(character).collect()
+        }
+        _ => None,
+    }
+}
+
+/// The elements of a list. A list of small integers comes as a string, whose bytes become terms again.
+#[must_use]
+pub fn as_list(term: &Term) -> Option<Cow<'_, [Term]>> {
+    match term {
+        Term::List(it) => Some(Cow::Borrowed(&it.elements)),
+        Term::ByteList(it) => {
+            let integers = it.bytes.iter().map(|byte| FixInteger::from(*byte).into());
+            Some(Cow::Owned(integers.collect()))
+        }
+        _ => None,
+    }
+}
+
+/// The elements of a tuple.
+#[must_use]
+pub fn as_tuple(term: &Term) -> Option<&[Term]> {
+    match term {
+        Term::Tuple(it) => Some(&it.elements),
+        _ => None,
+    }
+}
+
+/// Value of a map, or a list of pairs, under an atom or a binary of this name.
+#[must_use]
+pub fn get<'a>(term: &'a Term, key: &str) -> Option<&'a Term> {
+    let is_key = |term: &Term| match term {
+        Term::Atom(atom) => atom.name == key,
+        Term::Binary(binary) => binary.bytes == key.as_bytes(),
+        _ => false,
+    };
+    match term {
+        Term::Map(map) => map
+            .map
+            .iter()
+            .find_map(|(name, value)| is_key(name).then_some(value)),
+        Term::List(list) => list.elements.iter().find_map(|pair| match as_tuple(pair)? {
+            [name, value] if is_key(name) => Some(value),
+            _ => None,
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        as_int, as_list, as_text, atom, charlist, decode, encode, get, int, list, map, text, tuple,
+    };
+
+    #[test]
+    fn what_is_written_is_read() {
+        let sent = map([
+            (atom("name"), text("käse")),
+            (atom("string"), charlist("käse")),
+            (atom("numbers"), list([int(1), int(2)])),
+            (atom("negative"), list([int(-1), int(-2)])),
+            (text("pairs"), list([tuple([atom("a"), int(1 << 40)])])),
+        ]);
+        let mut bytes = Vec::new();
+        encode(&sent, &mut bytes).expect("encoded");
+        let back = decode(&bytes).expect("decoded");
+        let of = |key: &str| get(&back, key).expect("the key");
+        assert_eq!(as_text(of("name")).as_deref(), Some("käse"));
+        assert_eq!(as_text(of("string")).as_deref(), Some("käse"));
+        let ints = |key: &str| -> Vec<i128> {
+            let terms = as_list(of(key)).expect("a list");
+            terms.iter().filter_map(as_int).collect()
+        };
+        assert_eq!(ints("numbers"), [1, 2]);
+        assert_eq!(ints("negative"), [-1, -2]);
+        assert_eq!(get(of("pairs"), "a").and_then(as_int), Some(1 << 40));
+        assert!(get(&back, "nothing").is_none());
+    }
+}

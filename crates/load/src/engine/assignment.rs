@@ -10,11 +10,10 @@ use super::ledger_layout::{self, LedgerLayout};
 use super::producer::{ProducerSpec, ResolvedArrivals};
 use super::recipients::{self, Recipient};
 use super::routes::Routes;
-use super::routing_keys::RoutingKeyGenerator;
 use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
-use super::unique_properties::UniqueProperties;
-use crate::node::Nodes;
+use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
 use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
+use crate::resolve::Nodes;
 use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
 use plan::{Random, Stock, share};
 

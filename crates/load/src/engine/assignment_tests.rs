@@ -1,7 +1,6 @@
 use super::*;
-use crate::node::Node;
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec};
-use crate::resolve::Addresses;
+use crate::resolve::{Addresses, Node};
 use crate::{Destination, Endpoint, Producers, QueueType};
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {

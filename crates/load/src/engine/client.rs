@@ -1,9 +1,7 @@
 //! One client on its socket: reads in batches, decides, writes in batches.
 
-mod early;
 mod flow;
 mod reconnect;
-mod silence;
 mod waiting;
 
 use std::net::IpAddr;
@@ -11,16 +9,15 @@ use std::net::IpAddr;
 use measure::{Nanos, Phase, Time, Wait};
 use transport::{ConnectAttempt, ConnectOptions, Dial, Readiness};
 
-use self::early::EarlyDelivery;
 use self::reconnect::Reconnect;
-pub(crate) use self::silence::end_silences;
+pub(crate) use self::waiting::end_silences;
 use super::consumer::Consumer;
 use super::context::Context;
 use super::producer::{BATCH_BYTES, Producer, SendState};
-use super::report::Undelivered;
+use super::shared::Undelivered;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
-use crate::node::{Node, Nodes};
-use crate::protocol::{Connection, Driver, Input, Sender};
+use crate::protocol::{Connection, Driver, Input, Received, Sender};
+use crate::resolve::{Node, Nodes};
 use crate::{Environment, Error, failure};
 
 /// A client reads nothing more while the answers to what it has read take this much, beside what its
@@ -541,4 +538,38 @@ fn attempt(node: &Node, index: usize, source: Option<IpAddr>, deadline: Time) ->
     let tls = node.tls.clone();
     let addresses = node.addresses.in_turn(index, source);
     ConnectAttempt::new(addresses, ConnectOptions { source, tls }, deadline)
+}
+
+/// A copy of the first delivery of a connection that is set up and waits for the common start.
+/// Nothing is read behind it until the load begins: what waits is with the broker, and in the
+/// socket's buffers.
+#[derive(Debug)]
+struct EarlyDelivery {
+    client: usize,
+    tag: u64,
+    redelivered: bool,
+    body: Vec<u8>,
+    properties: Vec<u8>,
+}
+
+impl EarlyDelivery {
+    #[cold]
+    fn new(client: usize, tag: u64, redelivered: bool, body: &[u8], properties: &[u8]) -> Self {
+        Self {
+            client,
+            tag,
+            redelivered,
+            body: body.to_vec(),
+            properties: properties.to_vec(),
+        }
+    }
+
+    /// The delivery without its tag.
+    fn delivery(&self) -> Received<'_> {
+        Received {
+            body: &self.body,
+            properties: &self.properties,
+            redelivered: self.redelivered,
+        }
+    }
 }

@@ -1,22 +1,16 @@
 //! The receiving side of one client: what a delivery says, and when it is acknowledged.
 
-mod known;
-mod polling;
-mod wanted;
-
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use measure::{Metric, Nanos, Slice, Time};
 
-pub(crate) use self::known::Known;
-use self::polling::Polling;
-pub(crate) use self::wanted::Wanted;
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
 use crate::protocol::{Connection, Received, Receiver, WireSizes};
-use crate::{Ack, Error, Refusal, ServiceTime};
+use crate::{Ack, Bodies, Error, Refusal, ServiceTime};
 use plan::Owed;
 use plan::payload::{self, Header, Unreadable};
 
@@ -382,7 +376,7 @@ impl Consumer {
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
         let read = if self.has_trace_header {
-            known::read_trace_header::<C>(properties, body, now)
+            read_trace_header::<C>(properties, body, now)
         } else {
             payload::read(body, self.run_id(), now).ok()
         };
@@ -451,7 +445,7 @@ impl Consumer {
     ) -> Option<Header> {
         let header = match (self.has_trace_header, C::trace_header(properties)) {
             (true, None) => payload::read(body, self.run_id(), now).ok(),
-            (false, Some(_)) => known::read_trace_header::<C>(properties, body, now),
+            (false, Some(_)) => read_trace_header::<C>(properties, body, now),
             _ => None,
         };
         self.has_trace_header ^= header.is_some();
@@ -609,5 +603,144 @@ impl Consumer {
     }
 }
 
+/// The bodies that producers send as they are.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// By the numbers of their producers.
+    pub(crate) groups: Vec<(Range<u32>, Arc<Bodies>)>,
+}
+
+impl Known {
+    /// Whether a body is what was sent.
+    fn is_whole(&self, header: &Header, body: &[u8]) -> bool {
+        // A trace header is always a full header, which alone has a run.
+        let ours = header.run.and_then(|_| {
+            let groups = self.groups.iter();
+            groups
+                .clone()
+                .find(|(ids, _)| ids.contains(&header.producer))
+        });
+        match ours {
+            Some((_, bodies)) => body == bodies.content(header.sequence),
+            None => payload::is_whole(body),
+        }
+    }
+}
+
+/// The header of a body that stays as it is.
+#[inline]
+fn read_trace_header<C: Connection>(properties: &[u8], body: &[u8], now: Time) -> Option<Header> {
+    payload::read_trace_header(C::trace_header(properties)?, body.len(), now).ok()
+}
+
+/// When to ask for the next message, and what the answers say of the queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Polling {
+    /// Between an answer and the next question.
+    interval: Nanos,
+    /// When to ask again.
+    due: Time,
+    /// Asked, and not answered.
+    is_asked: bool,
+    /// A fence was put up on this connection: all that was sent by then is in the queue.
+    is_fenced: bool,
+    /// The question came after it.
+    is_behind_fence: bool,
+    /// The last answer to such a question: there was nothing.
+    found_nothing: bool,
+}
+
+impl Polling {
+    fn new(interval: Nanos) -> Self {
+        Self {
+            interval,
+            ..Self::default()
+        }
+    }
+
+    /// Asks from then on.
+    const fn start(&mut self, at: Time) {
+        self.due = at;
+    }
+
+    /// When to ask next; `None` while an answer is awaited.
+    fn due(&self) -> Option<Time> {
+        (!self.is_asked).then_some(self.due)
+    }
+
+    /// A question is sent.
+    const fn ask(&mut self) {
+        self.is_asked = true;
+        self.is_behind_fence = self.is_fenced;
+    }
+
+    /// The answer has come, one way or the other.
+    fn answered(&mut self, now: Time, is_empty: bool) {
+        self.is_asked = false;
+        self.due = now + self.interval;
+        self.found_nothing = is_empty && self.is_behind_fence;
+    }
+
+    const fn fence(&mut self) {
+        self.is_fenced = true;
+    }
+
+    /// Its connection is gone.
+    fn restart(&mut self, now: Time) {
+        *self = Self::new(self.interval);
+        self.due = now + self.interval;
+    }
+
+    /// Whether nothing was left when it asked behind a fence.
+    const fn found_nothing(&self) -> bool {
+        self.found_nothing
+    }
+}
+
+/// Whether a group of consumers still waits for deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Yes,
+    /// This one, and no more.
+    Last,
+    No,
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use plan::payload::FULL_LEN;
+
+    #[test]
+    fn damage_behind_the_header_is_seen_whatever_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), b"first").unwrap();
+        std::fs::write(folder.path().join("b"), b"second").unwrap();
+        let bodies = Arc::new(Bodies::read(&[folder.path()]).unwrap());
+        let known = Known {
+            groups: vec![(3..5, Arc::clone(&bodies))],
+        };
+        let judged = |producer: u32, sequence: u64, body: &[u8]| {
+            let mut trace_header = [0; FULL_LEN];
+            let (from, to) = (Time(5), Time(6));
+            payload::write_front(
+                &mut trace_header,
+                body.len(),
+                7,
+                producer,
+                sequence,
+                from,
+                to,
+            );
+            let header = payload::read_trace_header(&trace_header, body.len(), Time(9)).unwrap();
+            known.is_whole(&header, body)
+        };
+        assert!(judged(3, 0, b"first") && judged(4, 7, b"second"));
+        assert!(!judged(3, 1, b"first"), "another message's body");
+        assert!(!judged(3, 0, b"firsT"));
+        assert!(judged(2, 0, &[0; 40]), "filler behind a header");
+        let mut text = [0; 40];
+        text[33] = b'x';
+        assert!(!judged(5, 0, &text), "should be filler");
+    }
+}

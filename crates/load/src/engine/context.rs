@@ -6,14 +6,12 @@ use measure::{Nanos, Phase, Time};
 
 use super::ledger::ThreadLedger;
 use super::series::Series;
+use super::shared::{Activity, ProgressTotals, Report, Shared};
 use super::silence::{SHORTEST, Silences};
+use crate::environment::Spent;
 use crate::protocol::Reply;
-use crate::{Environment, RunEvent};
-
-use super::report::Report;
-use super::shared::{Activity, ProgressTotals, Shared};
 use crate::report::Silence;
-use crate::thread_time::Spent;
+use crate::{Environment, RunEvent};
 
 /// State of a thread, lent to each of its clients.
 pub(crate) struct Context<'a, E: Environment> {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
 use measure::ledger::{Anomaly, LedgerBatch, LedgerShard};
 
-use super::report::{AnomalyCounts, LastBatch, Report, Undelivered};
+use super::shared::{AnomalyCounts, LastBatch, Report, Undelivered};
 use plan::Owed;
 use plan::payload::{Header, Unreadable};
 

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! run -> assignment (spec, routes, recipients, ledger_layout)
-//!     -> coordinator (drain, stop, ledger_collector)
+//!     -> coordinator (drain)
 //!          -> worker (one event loop) -> client -> producer, consumer -> ledger
 //! ```
 //! What event loops and coordinator know of each other while a load runs is in `shared`; everything else
-//! travels as a `report`.
+//! travels as a `Report`.
 
 mod assignment;
 mod client;
@@ -15,13 +15,10 @@ mod context;
 mod coordinator;
 pub(crate) mod idle;
 mod ledger;
-mod ledger_collector;
 mod ledger_layout;
 mod producer;
 mod recipients;
-mod report;
 mod routes;
-mod routing_keys;
 pub(crate) mod series;
 mod service;
 mod shared;
@@ -38,8 +35,8 @@ use self::assignment::{Assignment, assign};
 use self::coordinator::Coordinator;
 use self::spec::Cluster;
 use crate::control::{FINISHING, Interruption};
-use crate::node::{Node, Nodes};
 use crate::protocol::{Admin, Connection, Made, connect_options, too_many_clients};
+use crate::resolve::{Node, Nodes};
 use crate::{
     Control, Destination, DestinationKind, Environment, Error, Group, Outcome, Plan, RunEvent,
     SliceSink, Together,

@@ -15,8 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
 use measure::{Counters, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
 
-use super::report::Report;
-use super::shared::Boundaries;
+use super::shared::{Boundaries, Report};
 use crate::seconds::SLICE;
 
 /// Intervals per thread, and recorders. All exist from the beginning.

@@ -7,8 +7,8 @@ use measure::Metric;
 
 use super::consumer::ConsumerSpec;
 use super::producer::{ProducerSpec, ResolvedArrivals};
-use crate::node::Nodes;
 use crate::protocol::ConnectionSpec;
+use crate::resolve::Nodes;
 use crate::{Destination, Endpoint, Guarantee, ReconnectPolicy};
 
 /// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what it is called.

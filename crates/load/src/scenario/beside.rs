@@ -8,7 +8,7 @@ use measure::{Clock, Nanos, Slice, Waits};
 use super::Scenario;
 use crate::engine::series::{Merger, POOL};
 use crate::seconds::Seconds;
-use crate::{Control, Error, Outcome, RunEvent, Sink, SliceSink, Together, limits};
+use crate::{Control, Error, Outcome, RunEvent, Sink, SliceSink, Together, make_room};
 
 /// A report of the scenario with this index.
 enum FromScenario {
@@ -60,7 +60,7 @@ pub fn run(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
     apart(scenarios)?;
-    limits::make_room(scenarios.iter().map(|it| it.connections()).sum())?;
+    make_room(scenarios.iter().map(|it| it.connections()).sum())?;
     let mut seconds = Seconds::of(sink);
     let outcome = match scenarios {
         [] => Err(Error::invalid(

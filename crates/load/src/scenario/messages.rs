@@ -3,8 +3,11 @@
 use measure::Metric;
 
 use super::Scenario;
+use crate::protocol::amqp10::LinkConnection;
+use crate::protocol::amqp091::AmqpConnection;
 use crate::{
-    ArrivalProcess, Control, Error, Outcome, Phases, Plan, Requested, SliceSink, System, Together,
+    ArrivalProcess, Control, Environment, Error, Outcome, Phases, Plan, Protocol, Requested,
+    SliceSink, System, Together, engine,
 };
 
 impl Scenario for Plan {
@@ -62,6 +65,29 @@ impl Scenario for Plan {
         control: &Control,
         sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
-        crate::protocols::run(&System, self, together, control, sink)
+        run(&System, self, together, control, sink)
     }
+}
+
+/// See [`crate::validate`].
+pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
+    match plan.protocol {
+        Protocol::Amqp091 => engine::validate::<AmqpConnection>(plan),
+        Protocol::Amqp10 => engine::validate::<LinkConnection>(plan),
+    }
+}
+
+/// See [`crate::run`].
+pub(crate) fn run<E: Environment>(
+    environment: &E,
+    plan: &Plan,
+    together: &Together,
+    control: &Control,
+    sink: &mut dyn SliceSink,
+) -> Result<Outcome, Error> {
+    let run = match plan.protocol {
+        Protocol::Amqp091 => engine::run::<AmqpConnection, E>,
+        Protocol::Amqp10 => engine::run::<LinkConnection, E>,
+    };
+    run(environment, plan, together, control, sink)
 }

@@ -3,7 +3,7 @@
 
 mod beside;
 pub mod churn;
-mod messages;
+pub(crate) mod messages;
 mod operations;
 pub mod probe;
 

@@ -24,7 +24,6 @@
 
 mod constant;
 mod due_times;
-mod exact;
 mod linear;
 mod pacer;
 mod sine;
@@ -36,11 +35,10 @@ use std::sync::{Arc, OnceLock};
 
 use measure::{Nanos, Rate};
 
-pub use due_times::DueTimes;
-pub use pacer::Pacer;
-pub use trace::Trace;
-
 use crate::Error;
+pub use due_times::DueTimes;
+pub use pacer::{Pacer, Requested};
+pub use trace::Trace;
 
 /// The slowest and the fastest rate whose exact arithmetic stays within 128 bits.
 const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;

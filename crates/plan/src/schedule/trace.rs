@@ -6,7 +6,7 @@ use std::path::Path;
 
 use measure::Problem;
 
-use super::exact::seconds;
+use super::constant::seconds;
 use crate::Error;
 
 /// Messages of a recording, in the order of time.

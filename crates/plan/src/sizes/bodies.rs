@@ -1,14 +1,15 @@
-//! Message bodies that are there before the load, such as those from files.
+//! Message bodies that are there before the load: from files, or random JSON documents.
 
 use std::path::{Path, PathBuf};
 
 use measure::Problem;
 
 use crate::Error;
+use crate::random::Random;
 
 /// Bodies are kept in memory.
-pub(super) const MOST_BYTES: u64 = 1 << 30;
-pub(super) const MOST_BODIES: usize = 100_000;
+const MOST_BYTES: u64 = 1 << 30;
+const MOST_BODIES: usize = 100_000;
 
 /// Message bodies that are there before the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,4 +119,244 @@ fn failed(path: &Path, cause: &dyn std::fmt::Display) -> Error {
         cause,
         "name a file, or a folder of files, that may be read",
     ))
+}
+
+/// The smallest document: `{"abcd":"e"}`.
+const SMALLEST: usize = 12;
+/// A name has 5 to 30 small letters, …
+const NAME: (usize, usize) = (5, 30);
+/// … a value 5 to 200 letters and digits, as PerfTest's have.
+const VALUE: (usize, usize) = (5, 200);
+/// Quotes and colon of a member.
+const AROUND: usize = 5;
+/// A member that would leave less room for the next takes it itself: the longest name with a number
+/// of ten digits behind it, and one byte of a value.
+const ROOM: usize = NAME.1 + 10 + AROUND + 1;
+const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+/// Random JSON documents of one size, each an object with texts in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Json {
+    /// Bytes of each, 12 at least.
+    pub size: usize,
+    /// Number of documents.
+    pub count: usize,
+    /// Names and values that they are made of.
+    pub fields: usize,
+    /// Any number; the same gives the same documents.
+    pub seed: u64,
+}
+
+impl Json {
+    /// PerfTest's 100 documents of 1,000 names and values.
+    #[must_use]
+    pub const fn new(size: usize) -> Self {
+        Self {
+            size,
+            count: 100,
+            fields: 1_000,
+            seed: 0,
+        }
+    }
+
+    /// Makes the documents.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for documents that cannot be made or kept in memory.
+    pub fn bodies(&self) -> Result<Bodies, Error> {
+        self.validate()?;
+        let pool = Pool::new(self.fields, self.seed);
+        let documents = (0..self.count).map(|n| {
+            let random = Random::new(self.seed ^ 0x6A73_6F6E, n as u64);
+            pool.document(self.size, random).into_boxed_slice()
+        });
+        Ok(Bodies::new(documents.collect()))
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        if self.size < SMALLEST {
+            return Err(Error::invalid(
+                format!(
+                    "a JSON document of {} has no room for a member",
+                    measure::counted(self.size as u64, "byte")
+                ),
+                format!("ask for at least {SMALLEST} bytes"),
+            )
+            .observed(self.size));
+        }
+        for (what, number) in [("JSON documents", self.count), ("names", self.fields)] {
+            if number == 0 || number > MOST_BODIES {
+                return Err(Error::invalid(
+                    format!("{number} {what} cannot be made"),
+                    format!("ask for 1 to {MOST_BODIES}"),
+                )
+                .observed(number));
+            }
+        }
+        let bytes = (self.size as u64).saturating_mul(self.count as u64);
+        if bytes > MOST_BYTES {
+            return Err(Error::invalid(
+                format!(
+                    "{} JSON documents of {} bytes are {bytes} bytes, and {MOST_BYTES} are the most",
+                    self.count, self.size
+                ),
+                "ask for fewer or smaller ones: they are kept in memory",
+            )
+            .observed(bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Names and values to choose from.
+struct Pool {
+    names: Vec<Vec<u8>>,
+    values: Vec<Vec<u8>>,
+}
+
+impl Pool {
+    fn new(fields: usize, seed: u64) -> Self {
+        let words = |sequence: u64, lengths: (usize, usize), letters: usize| {
+            let word = |n: usize| {
+                let random = Random::new(seed ^ sequence, n as u64);
+                let more = random.word(0) as usize % (lengths.1 - lengths.0 + 1);
+                text(random, lengths.0 + more, letters)
+            };
+            (0..fields).map(word).collect()
+        };
+        Self {
+            names: words(1 << 32, NAME, 26),
+            values: words(2 << 32, VALUE, LETTERS.len()),
+        }
+    }
+
+    /// A document of this many bytes.
+    fn document(&self, size: usize, random: Random) -> Vec<u8> {
+        let mut out = Vec::with_capacity(size);
+        out.push(b'{');
+        let first = random.word(0) as usize;
+        for member in 0.. {
+            let name = self.name(first, member);
+            let value = pick(&self.values, random.word(member as u64 + 1) as usize);
+            let left = size.saturating_sub(out.len() + 1);
+            let used = AROUND + name.len() + value.len() + 1;
+            if left >= used + ROOM {
+                put(&mut out, &name, value);
+                out.push(b',');
+                continue;
+            }
+            // At least one byte of a value.
+            let name = name.get(..left - AROUND - 1).unwrap_or(&name);
+            let rest = left - AROUND - name.len();
+            let value = text(Random::new(random.word(1 << 40), 0), rest, LETTERS.len());
+            put(&mut out, name, &value);
+            break;
+        }
+        out.push(b'}');
+        out
+    }
+
+    /// The name of a document's member: all in turn. The number behind it keeps names apart, which
+    /// come again in large documents.
+    fn name(&self, first: usize, member: usize) -> Vec<u8> {
+        let mut name = pick(&self.names, first.wrapping_add(member)).to_vec();
+        name.extend_from_slice(member.to_string().as_bytes());
+        name
+    }
+}
+
+fn pick(all: &[Vec<u8>], at: usize) -> &[u8] {
+    all.get(at % all.len().max(1)).map_or(&[], Vec::as_slice)
+}
+
+fn put(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    for part in [b"\"".as_slice(), name, b"\":\"", value, b"\""] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// A word of the first `letters` letters.
+fn text(random: Random, len: usize, letters: usize) -> Vec<u8> {
+    let letter = |n: usize| {
+        let at = random.word(n as u64 + 1) as usize % letters;
+        LETTERS.get(at).copied().unwrap_or(b'a')
+    };
+    (0..len).map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// The names of a document: it must be an object of texts, in one line.
+    fn names(document: &[u8]) -> Vec<String> {
+        let text = std::str::from_utf8(document).unwrap();
+        let inner = text.strip_prefix("{\"").and_then(|t| t.strip_suffix("\"}"));
+        let members = inner.unwrap_or_else(|| panic!("{text}")).split("\",\"");
+        let name = |member: &str| {
+            let (name, value) = member
+                .split_once("\":\"")
+                .unwrap_or_else(|| panic!("{text}"));
+            let words = [name, value].map(|w| w.bytes().all(|b| b.is_ascii_alphanumeric()));
+            assert_eq!(words, [true, true], "{member}");
+            assert!(!value.is_empty(), "{member}");
+            name.to_owned()
+        };
+        members.map(name).collect()
+    }
+
+    #[test]
+    fn documents_have_their_size_and_no_name_twice() {
+        for size in (12..600).chain([1_000, 10_000, 100_000]) {
+            for fields in [1, 10, 1_000] {
+                let json = Json {
+                    count: 3,
+                    fields,
+                    ..Json::new(size)
+                };
+                let bodies = json.bodies().unwrap();
+                for n in 0..3 {
+                    let document = bodies.content(n);
+                    assert_eq!(document.len(), size);
+                    let names = names(document);
+                    let different: HashSet<_> = names.iter().collect();
+                    assert_eq!(different.len(), names.len(), "{size} bytes");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_documents_again() {
+        let bodies = |seed| {
+            Json {
+                seed,
+                ..Json::new(500)
+            }
+            .bodies()
+            .unwrap()
+        };
+        assert_eq!(bodies(7), bodies(7));
+        assert_ne!(bodies(7).content(0), bodies(8).content(0));
+        assert_ne!(bodies(7).content(0), bodies(7).content(1));
+        assert_eq!(bodies(7).len(), 100);
+    }
+
+    #[test]
+    fn documents_that_cannot_be_made_are_refused() {
+        let json = Json::new(1_000);
+        for wrong in [
+            Json::new(11),
+            Json { count: 0, ..json },
+            Json { fields: 0, ..json },
+            Json {
+                count: 100_000,
+                ..Json::new(100_000)
+            },
+        ] {
+            assert!(wrong.bodies().is_err(), "{wrong:?}");
+        }
+    }
 }

@@ -4,14 +4,12 @@ use std::sync::atomic::Ordering;
 
 use measure::{Phase, Time};
 
-use super::early::EarlyDelivery;
-use super::{Client, ConnectionState, Participant};
+use super::{Client, ConnectionState, EarlyDelivery, Participant};
 use crate::engine::consumer::{Consumer, Wanted};
 use crate::engine::context::Context;
 use crate::engine::producer::{BATCH_BYTES, Producer, SendState};
-use crate::engine::report::{Reason, Report};
 use crate::engine::service::{Service, ServiceStep};
-use crate::engine::shared::CATCH_UP;
+use crate::engine::shared::{CATCH_UP, Reason, Report};
 use crate::protocol::{Confirm, Connection, Event, Progress, Received, Receiver, Sender};
 use crate::{Environment, Error, RunEvent};
 

@@ -10,8 +10,8 @@ use measure::Time;
 
 use super::{Client, ConnectionState, Participant};
 use crate::engine::context::Context;
-use crate::engine::report::Report;
 use crate::engine::service::Service;
+use crate::engine::shared::Report;
 use crate::engine::silence::CutOff;
 use crate::protocol::Connection;
 use crate::{Ack, Environment, Error, ReconnectPolicy, RunEvent};

@@ -8,10 +8,9 @@ use transport::ConnectOptions;
 use wire::amqp091::FieldTable;
 
 use super::AmqpConnection;
-use super::arguments::arguments;
-use super::request::{Answer, Question, Request};
+use super::properties::arguments;
+use super::request::{Answer, ChannelSpec, Question, Queue, Request, Role};
 use super::routing::{binding, is_durable, publishes_to};
-use super::spec::{ChannelSpec, Queue, Role};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Blocking, ConnectionSpec, Made, Progress, Server};
 use crate::{

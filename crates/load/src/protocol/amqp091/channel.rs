@@ -8,8 +8,10 @@ use wire::amqp091::{
 };
 
 use super::failure::{self, Stage};
-use super::request::{Answer, CONSUMER_TAG, Question, Request};
-use super::spec::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
+use super::request::{
+    Answer, Begin, CONSUMER_TAG, ChannelSpec, Consuming, Declaration, Publishing, Question, Queue,
+    Request, Role, Source,
+};
 use super::{ASK_FOR_REPLIES, REPLY_TO, STREAM_OFFSET, properties, take_one};
 use crate::protocol::{BodyLengths, Progress, Receiver, Reply, Sender};
 use crate::{Endpoint, Error, Guarantee};

@@ -6,23 +6,20 @@
 //! the first one also ends the set-up.
 
 mod admin;
-mod allowance;
-mod arguments;
 mod assignment;
 mod channel;
 mod failure;
-mod permitted;
 mod properties;
 mod request;
 mod routing;
-mod spec;
-mod validate;
+
+use std::sync::LazyLock;
 
 use measure::{Nanos, Time};
 use wire::Secret;
 use wire::amqp091::{
-    Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event as WireEvent, Mechanism,
-    Method, Properties, SecretStr,
+    BodyAllowance, Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event as WireEvent,
+    Mechanism, Method, Properties, SecretStr,
 };
 
 use self::admin::AmqpAdmin;
@@ -30,9 +27,8 @@ use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
 use self::failure::{Stage, unasked};
 use self::properties::encode;
-pub(crate) use self::request::{Answer, Request};
+pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
 use self::routing::Topology;
-pub(crate) use self::spec::{ChannelSpec, Queue, Role};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
 use plan::payload::TRACE_HEADER;
@@ -45,6 +41,21 @@ const TOPIC_EXCHANGE: &str = "amq.topic";
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Purpose of a channel that receives replies, for its failure.
 const ASK_FOR_REPLIES: &str = "ask for direct replies";
+/// Bodies that are half there may always take so much together.
+const LEAST_FOR_BODIES: u64 = 256 << 20;
+/// Where the machine has more memory, they may take this part of it.
+const PART_FOR_BODIES: u64 = 4;
+
+static BODIES: LazyLock<BodyAllowance> = LazyLock::new(|| {
+    let machine = rustix::system::sysinfo();
+    let memory = u64::from(machine.mem_unit).saturating_mul(machine.totalram as u64);
+    BodyAllowance::new((memory / PART_FOR_BODIES).max(LEAST_FOR_BODIES))
+});
+
+/// Memory for message bodies in several frames, shared by all connections of this process.
+fn body_allowance() -> BodyAllowance {
+    BODIES.clone()
+}
 
 /// How far a connection's channels have got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +109,7 @@ fn client_of(spec: &ConnectionSpec<ChannelSpec>, now: Time) -> Client {
         frame_max: endpoint.connection.frame_max.min(FRAME_MAX),
         connection_name: spec.name.clone(),
         timeout: spec.timeout,
-        body_allowance: Some(allowance::of_all_connections()),
+        body_allowance: Some(body_allowance()),
         ..ClientConfig::default()
     };
     Client::new(config, now)
@@ -121,11 +132,11 @@ impl super::Connection for AmqpConnection {
     };
 
     fn validate(group: &Group) -> Result<(), Error> {
-        validate::validate(group)
+        assignment::validate(group)
     }
 
     fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
-        permitted::permitted(plan, refusal)
+        failure::permitted(plan, refusal)
     }
 
     fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {

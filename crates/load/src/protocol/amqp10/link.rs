@@ -1,5 +1,6 @@
 //! One client's link, and the way to send and settle over it.
 
+use measure::percent_encoded;
 use wire::amqp10::{
     Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead,
     PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
@@ -7,9 +8,10 @@ use wire::amqp10::{
 use wire::amqp091::Reader;
 
 use super::AmqpConnection;
-use super::address::{of_destination, of_queue};
 use crate::protocol::{BodyLengths, Connection, Outgoing, Receiver, Reply, Sender};
-use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
+use crate::{
+    Ack, Argument, Destination, DestinationKind, Error, Group, Guarantee, MessageProperties,
+};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each session's only link.
@@ -56,7 +58,7 @@ impl LinkSpec {
         let prefetch = u32::try_from(wanted.most_unacked()).unwrap_or(u32::MAX);
         let settled = wanted.ack == Ack::Auto;
         Self::Consumer(Receiving {
-            address: of_queue(&AmqpConnection::queue_of(group, n).unwrap_or_default()),
+            address: queue_address(&AmqpConnection::queue_of(group, n).unwrap_or_default()),
             settled,
             credit: if prefetch == 0 { UNLIMITED } else { prefetch },
             is_limit: prefetch > 0 && !settled,
@@ -68,7 +70,7 @@ impl LinkSpec {
     pub(super) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Self {
         let wanted = &group.producers;
         Self::Producer(Box::new(Sending {
-            address: of_destination(destination),
+            address: destination_address(destination),
             settled: wanted.guarantee == Guarantee::Unconfirmed,
             persistent: wanted.persistent,
             properties: outgoing.properties,
@@ -521,9 +523,35 @@ impl Receiver for LinkHandle<'_> {
     }
 }
 
+/// Where a queue is read from: RabbitMQ's address ("v2"), in which names are percent-encoded.
+fn queue_address(name: &str) -> String {
+    format!("/queues/{}", percent_encoded(name))
+}
+
+/// Where a destination is published to.
+fn destination_address(destination: &Destination) -> String {
+    let options = &destination.amqp091;
+    let key = options.routing_key.as_deref().unwrap_or(&destination.name);
+    let exchange = match (&options.exchange, destination.kind) {
+        (Some(exchange), _) => exchange.name.as_str(),
+        (None, DestinationKind::Queue) => "",
+        (None, DestinationKind::Topic) => "amq.topic",
+    };
+    if exchange.is_empty() {
+        return queue_address(key);
+    }
+    let mut address = format!("/exchanges/{}", percent_encoded(exchange));
+    if !key.is_empty() {
+        address.push('/');
+        address.push_str(&percent_encoded(key));
+    }
+    address
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Exchange;
 
     fn receiver(settled: bool) -> Link {
         Link::new(LinkSpec::Consumer(Receiving {
@@ -581,5 +609,18 @@ mod tests {
             assert_eq!(link.received(id(8), false), Some(4));
             assert_eq!(link.wire_id(4), id(8));
         }
+    }
+
+    #[test]
+    fn addresses_are_those_of_rabbitmqs_documentation() {
+        assert_eq!(queue_address("my queue/1"), "/queues/my%20queue%2F1");
+        let mut queue = Destination::queue("q");
+        assert_eq!(destination_address(&queue), "/queues/q");
+        queue.amqp091.exchange = Some(Exchange::new("x é", "direct"));
+        assert_eq!(destination_address(&queue), "/exchanges/x%20%C3%A9/q");
+        queue.amqp091.routing_key = Some(String::new());
+        assert_eq!(destination_address(&queue), "/exchanges/x%20%C3%A9");
+        let topic = Destination::topic("a.b");
+        assert_eq!(destination_address(&topic), "/exchanges/amq.topic/a.b");
     }
 }

@@ -4,7 +4,6 @@
 //! other. Queues, exchanges and bindings are AMQP 0.9.1's: they are declared, emptied, asked and deleted over that
 //! protocol, on the same port, and addressed as `/queues/QUEUE` and `/exchanges/EXCHANGE/KEY`.
 
-mod address;
 mod failure;
 mod link;
 mod validate;

@@ -2,9 +2,8 @@
 
 use measure::{Clock, Time};
 
-use super::NAME;
-use super::metrics::ChurnMetrics;
 use super::slot::{Moments, SlotEvent};
+use super::{ChurnMetrics, NAME};
 use crate::scenario::operations::OperationCounts;
 use crate::{Error, RunEvent, Silence};
 
@@ -130,7 +129,7 @@ mod tests {
     use measure::Nanos;
 
     use super::*;
-    use crate::scenario::churn::metrics::CycleStep;
+    use crate::scenario::churn::CycleStep;
 
     const MS: u64 = 1_000_000;
 

@@ -4,20 +4,26 @@
 //! Cycle *i* is due at `start + i / rate`.
 
 mod counts;
-mod cycles;
-mod metrics;
 mod slot;
 
 use std::net::IpAddr;
 
-use measure::{Metric, Nanos};
+use measure::{Clock, Metric, Nanos, ScenarioRole, Time};
+use mio::Events;
 use serde::{Deserialize, Serialize};
 
-use self::metrics::ChurnMetrics;
-use super::operations::{self, LoopContext};
+use self::counts::{CycleCounts, CycleFigures};
+use self::slot::{CycleSlot, State};
+use super::operations::{
+    self, Buffers, LoopContext, Operation, OperationLoop, OperationMetrics, OperationServer,
+};
 use super::{Operations, Scenario};
+use crate::control::Interruption;
+use crate::protocol::amqp091::AmqpConnection;
+use crate::protocol::{Admin, Connection, connect_options};
 use crate::{
-    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, SliceSink, Together,
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence,
+    SliceSink, System, Together,
 };
 
 /// The key of experiment files and of JSON.
@@ -158,5 +164,252 @@ impl Scenario for ChurnPlan {
     ) -> Result<Outcome, Error> {
         self.validate()?;
         operations::run::<Cycles>(self, together, control, sink)
+    }
+}
+
+measure::metrics! {
+    /// The metrics of churn: the whole first, then the parts in the order of time.
+    ///
+    /// ```text
+    /// due        begun     connected    secured     logged in    channel       closed
+    ///  |-- wait ---|- connect -|-- secure --|-- log in --|- open ch. -|-- close --|
+    ///  |------------------- open ------------------------|                        |
+    ///  |------------------------------- cycle ------------------------------------|
+    /// ```
+    ///
+    /// `open` and `cycle` count from the time that the cycle was due, and so are free of coordinated
+    /// omission; the steps follow upon each other and add up to the cycle.
+    struct ChurnMetrics of "churn" {
+        cycle: latency() "cycle", "cycle", "due time to the end of the cycle; what has none counts with the time \
+            that it waited: until its time-out, or the run's end";
+        open: latency() "open", "open", "due time until what the cycle opens is open";
+        wait: part() "wait", "wait", "due time to the beginning of the cycle";
+        connect: part() "connect", "connect", "the TCP connection";
+        secure: part() "secure", "secure", "the TLS handshake";
+        log_in: part() "log_in", "log in", "connected or secured until connection.open-ok";
+        open_channel: part() "open_channel", "open channel", "channel.open until channel.open-ok";
+        declare: part() "declare", "declare", "queue.declare until queue.declare-ok";
+        delete: part() "delete", "delete", "queue.delete until queue.delete-ok, and the messages before it";
+        close_channel: part() "close_channel", "close channel",
+            "channel.close until channel.close-ok, and the messages before it";
+        close: part() "close", "close", "connection.close until connection.close-ok, and the messages before it";
+        begun: counter("cycles") "begun", "begun", "cycles that began";
+        completed: counter("cycles") "completed", "completed", "cycles that ended in order";
+        failed: counter("cycles") "failed", "failed", "cycles that did not end in order";
+        late: counter("cycles") "late", "late", "cycles that began over 1 ms after they were due";
+        in_flight: peak("cycles") "under_way", "in flight", "most cycles in flight at the same time";
+        not_begun: counter("cycles") "not_begun", "not begun", "cycles that were due and found no room before the \
+            end: they count with the time that they had waited by then";
+        messages: peak("cycles") "messages", "messages each", "messages that each cycle sends";
+    }
+    at the end: not_begun, messages
+}
+
+/// A step of a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CycleStep {
+    Connect,
+    Secure,
+    LogIn,
+    OpenChannel,
+    Declare,
+    Delete,
+    CloseChannel,
+    Close,
+}
+
+impl CycleStep {
+    /// Whether the broker ends it: to connect is answered by the kernel, also where nobody accepts.
+    fn is_answer(self) -> bool {
+        self != Self::Connect
+    }
+
+    /// Whether the cycle asks nothing more after it.
+    const fn is_last(self) -> bool {
+        matches!(self, Self::Delete | Self::CloseChannel | Self::Close)
+    }
+}
+
+impl ChurnMetrics {
+    #[inline]
+    const fn step(&self, step: CycleStep) -> Metric {
+        match step {
+            CycleStep::Connect => self.connect,
+            CycleStep::Secure => self.secure,
+            CycleStep::LogIn => self.log_in,
+            CycleStep::OpenChannel => self.open_channel,
+            CycleStep::Declare => self.declare,
+            CycleStep::Delete => self.delete,
+            CycleStep::CloseChannel => self.close_channel,
+            CycleStep::Close => self.close,
+        }
+    }
+
+    const fn operations(&self) -> OperationMetrics {
+        OperationMetrics {
+            scenario: NAME,
+            words: ["cycle", "cycles"],
+            role: ScenarioRole::Broker,
+            begun: self.begun,
+            completed: self.completed,
+            failed: self.failed,
+            late: self.late,
+            in_flight: self.in_flight,
+            not_begun: self.not_begun,
+            in_flight_at_end: None,
+            wait: self.wait,
+            latency: self.cycle,
+            opened: Some(self.open),
+        }
+    }
+}
+
+/// How many of the connections that stay are made at a time.
+const AT_ONCE: usize = 32;
+/// Setting up is told of this often.
+const TELL: Nanos = Nanos(500_000_000);
+
+impl Operation for Cycles {
+    type Plan = ChurnPlan;
+    type Slot = CycleSlot;
+    type Figures = CycleFigures;
+    type Failure = Error;
+
+    const SUBJECT: &'static str = NAME;
+    const THREAD: &'static str = "bellows-churn";
+    const POLL_INTERVAL: Nanos = Nanos(50_000_000);
+    const FAILS_BESIDE_OTHERS: bool = true;
+
+    fn schedule(plan: &ChurnPlan) -> Option<&ArrivalSchedule> {
+        plan.schedule.as_ref()
+    }
+
+    fn counts(plan: &ChurnPlan, now: Time) -> CycleCounts {
+        CycleCounts::new(now, plan.messages)
+    }
+
+    /// Logs in once.
+    fn connect(plan: &ChurnPlan, control: &Control) -> Result<OperationServer<Self>, Interruption> {
+        let options = connect_options(&plan.endpoint, &plan.source_addresses)?;
+        let tls = options.tls.clone();
+        let admin = <<AmqpConnection as Connection>::Admin<'_, System>>::connect(
+            &System,
+            &plan.endpoint,
+            options,
+            plan.timeout,
+            control,
+        )?;
+        let server = admin.server().clone();
+        admin.close()?;
+        Ok(OperationServer {
+            operation: Self,
+            addresses: server.addresses,
+            tls,
+            event: Some(RunEvent::Connected {
+                endpoint: plan.endpoint.to_string(),
+                product: server.product,
+                version: server.version,
+                round_trip: server.round_trip,
+                answer: server.answer,
+            }),
+        })
+    }
+
+    fn open(event_loop: &mut OperationLoop<'_, Self>) -> Result<(), Interruption> {
+        if event_loop.context.plan.kind == ChurnKind::Connections {
+            return Ok(());
+        }
+        let wanted = event_loop.slots.len();
+        let mut events = Events::with_capacity(1_024);
+        let mut next = 0;
+        let mut told = Clock.now();
+        loop {
+            let context = &mut event_loop.context;
+            let ready = context.counts.own.ready;
+            if ready >= wanted {
+                return Ok(());
+            }
+            let now = Clock.now();
+            for slot in event_loop.slots.iter_mut().take(ready + AT_ONCE).skip(next) {
+                slot.dial(context, now)?;
+                next += 1;
+            }
+            if now.since(told) >= TELL {
+                told = now;
+                context.say(RunEvent::Connecting {
+                    ready: ready as u64,
+                    wanted: wanted as u64,
+                });
+            }
+            event_loop.check_stop()?;
+            event_loop.poll(&mut events, now + Nanos::from_millis(20))?;
+        }
+    }
+
+    fn begin(
+        &mut self,
+        slot: &mut CycleSlot,
+        context: &mut CycleContext<'_>,
+        due: Time,
+        now: Time,
+    ) -> Result<bool, Error> {
+        slot.due = due;
+        if context.plan.kind == ChurnKind::Connections {
+            slot.dial(context, now)?;
+            return Ok(false);
+        }
+        slot.begin(context.plan, now)?;
+        Ok(true)
+    }
+
+    fn turn(
+        &mut self,
+        slot: &mut CycleSlot,
+        context: &mut CycleContext<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Error> {
+        slot.turn(context, buffers, Clock.now())
+    }
+
+    fn keep_time(slot: &mut CycleSlot, plan: &ChurnPlan, heard: Time) -> Result<bool, Error> {
+        if !slot.is_free() && slot.deadline <= heard {
+            let (timeout, state) = (plan.timeout, slot.state.name());
+            return Err(Error::TimedOut {
+                endpoint: plan.endpoint.to_string(),
+                detail: format!("a cycle did not get on within {timeout} (it was {state})"),
+            });
+        }
+        slot.keep_time(heard)?;
+        Ok(slot.is_late(heard))
+    }
+
+    /// A connection that was to stay ends the run.
+    fn failed(
+        &mut self,
+        slot: &mut CycleSlot,
+        context: &mut CycleContext<'_>,
+        error: Error,
+    ) -> Result<(), Error> {
+        let stays = context.plan.kind != ChurnKind::Connections;
+        let of_a_cycle = !stays || matches!(slot.state, State::Opening | State::Closing);
+        let moments = slot.moments(Clock.now());
+        slot.drop_connection();
+        context.addresses.refresh(moments.now);
+        if of_a_cycle && let Some(event) = context.counts.fail_cycle(error.clone(), moments) {
+            context.say(event);
+        }
+        if stays {
+            return Err(error);
+        }
+        context.free_after_failure(slot.number);
+        Ok(())
+    }
+
+    fn take_silences(
+        counts: &mut CycleCounts,
+        due_until: impl Fn(Time) -> f64,
+        is_end: bool,
+    ) -> Vec<Silence> {
+        counts.take_silences(due_until, is_end)
     }
 }

@@ -3,8 +3,7 @@
 use measure::{Clock, Time};
 use transport::ClientSocket;
 
-use super::metrics::CycleStep;
-use super::{ChurnKind, ChurnPlan, CycleContext};
+use super::{ChurnKind, ChurnPlan, CycleContext, CycleStep};
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
 use crate::protocol::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
 use crate::scenario::operations::{Buffers, Slot};

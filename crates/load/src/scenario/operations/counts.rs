@@ -1,9 +1,8 @@
 //! Counts of operations: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Counts, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
+use measure::{Counts, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time, Wait, Waits};
 
-use super::awaited::{Awaited, Waiting};
-use super::metrics::OperationMetrics;
+use super::OperationMetrics;
 use super::unanswered::Unanswered;
 use crate::report::Censored;
 use crate::{Error, OperationTally, RunEvent, Silence};
@@ -191,5 +190,44 @@ impl<F> OperationCounts<F> {
             tally.counts.add(metrics.not_begun, not_begun);
         }
         (tally, (!censored.is_empty()).then(|| Box::new(censored)))
+    }
+}
+
+/// The cause for which the next operation has to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Awaited {
+    /// One of those in flight has to end.
+    Room,
+    /// Its time; from then on the loop.
+    Due(Time),
+}
+
+/// Since when the loop waits, and what for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    since: Time,
+    awaited: Awaited,
+}
+
+impl Waiting {
+    pub(crate) const fn since(now: Time, awaited: Awaited) -> Self {
+        Self {
+            since: now,
+            awaited,
+        }
+    }
+
+    /// Notes what the time since the last call went into, and what the next operation waits for now.
+    pub(crate) fn wait_for(&mut self, waits: &mut Waits, now: Time, awaited: Awaited) {
+        let before = std::mem::replace(self, Self::since(now, awaited));
+        let since = before.since;
+        match before.awaited {
+            Awaited::Room => waits.note(Wait::Budget, now.since(since)),
+            Awaited::Due(due) => {
+                let due = due.max(since).min(now);
+                waits.note(Wait::Schedule, due.since(since));
+                waits.note(Wait::Ready, now.since(due));
+            }
+        }
     }
 }

@@ -11,13 +11,13 @@ use mio::{Events, Poll, Token};
 use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
 
-use super::awaited::Awaited;
+use super::counts::Awaited;
 use super::{Buffers, Operation, OperationCounts, Slot};
 use crate::control::{FINISHING, Interruption, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
+use crate::environment::spent;
 use crate::resolve::Addresses;
 use crate::scenario::Scenario;
-use crate::thread_time::spent;
 use crate::{Control, Error, Outcome, PhaseClock, RunEvent, Silence, ThreadUsage, Together};
 use plan::{DueTimes, Pacer};
 

@@ -5,24 +5,21 @@
 //! on, however late it began. A server that stalls therefore shows in the latencies of all operations that were due
 //! meanwhile, and not only of those that were in flight.
 
-mod awaited;
 mod counts;
 mod event_loop;
-mod metrics;
 mod unanswered;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use measure::{Nanos, Time};
+use measure::{Metric, Nanos, ScenarioRole, Time};
 use transport::tls::Connector;
 
 pub(crate) use self::counts::OperationCounts;
 use self::event_loop::LoopReport;
 pub(crate) use self::event_loop::{LoopContext, OperationLoop};
-pub(crate) use self::metrics::OperationMetrics;
-use super::Scenario;
+use super::{Operations, Scenario, Scheduled};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
 use crate::{ArrivalSchedule, Control, Error, Outcome, RunEvent, Silence, SliceSink, Together};
@@ -182,4 +179,49 @@ pub(crate) fn run<O: Operation>(
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// The metrics that the event loop itself records, resolved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OperationMetrics {
+    /// The scenario's key, under which its tally stands.
+    pub(crate) scenario: &'static str,
+    /// The words for one and for several operations.
+    pub(crate) words: [&'static str; 2],
+    /// System that they load.
+    pub(crate) role: ScenarioRole,
+    pub(crate) begun: Metric,
+    pub(crate) completed: Metric,
+    pub(crate) failed: Metric,
+    pub(crate) late: Metric,
+    pub(crate) in_flight: Metric,
+    pub(crate) not_begun: Metric,
+    /// Operations that have neither ended nor been given up when the run ends; `None` where those are not counted.
+    pub(crate) in_flight_at_end: Option<Metric>,
+    /// From the due time until the operation has begun.
+    pub(crate) wait: Metric,
+    /// From the due time until the operation has ended.
+    pub(crate) latency: Metric,
+    /// Another latency from the due time; `None` where there is none.
+    pub(crate) opened: Option<Metric>,
+}
+
+impl OperationMetrics {
+    pub(crate) const fn operations(&self) -> Operations {
+        let [one, many] = self.words;
+        Operations {
+            one,
+            many,
+            role: self.role,
+            begun: self.begun,
+            completed: self.completed,
+            failed: Some(self.failed),
+            scheduled: Some(Scheduled {
+                late: self.late,
+                not_begun: self.not_begun,
+                wait: self.wait,
+            }),
+            latency: self.latency,
+        }
+    }
 }

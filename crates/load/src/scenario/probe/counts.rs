@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use measure::{Clock, Time};
 
-use super::metrics::ProbeMetrics;
+use super::ProbeMetrics;
 use crate::scenario::operations::OperationCounts;
 use crate::{Error, RunEvent, Silence};
 

@@ -1,13 +1,150 @@
-//! The broker over real sockets.
+//! A broker behind a socket, through a blocking client.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::peer::{Connection, Seen};
+use measure::{Clock, Nanos};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use wire::Secret;
+use wire::amqp091::{
+    BasicConsume, BasicPublish, ChannelOpen, Client, ClientConfig, ConfirmSelect, EncodeMethod,
+    Event, Properties, QueueDeclare,
+};
+
 use crate::{Broker, Config, Error, Running};
-use measure::Nanos;
-use wire::amqp091::{BasicConsume, ConfirmSelect, QueueDeclare};
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Event that a client saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Open,
+    Method(String),
+    Delivery(Vec<u8>),
+    Closed(u16, String),
+    Other(String),
+}
+
+/// A client of user `guest`.
+struct Connection {
+    stream: TcpStream,
+    client: Client,
+    input: Vec<u8>,
+    seen: VecDeque<Seen>,
+}
+
+impl Connection {
+    /// Connects, logs in and opens channel 1.
+    fn open(address: SocketAddr) -> Self {
+        let mut connection = Self::start(TcpStream::connect(address).expect("a connection"));
+        assert_eq!(connection.next(), Seen::Open);
+        connection.ask(&ChannelOpen::default(), "ChannelOpenOk");
+        connection
+    }
+
+    /// Begins the handshake on a socket.
+    fn start(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        let config = ClientConfig {
+            user: "guest".to_owned(),
+            password: Secret::new("guest"),
+            ..ClientConfig::default()
+        };
+        let client = Client::new(config, Clock.now());
+        Self {
+            stream,
+            client,
+            input: Vec::new(),
+            seen: VecDeque::new(),
+        }
+    }
+
+    /// The next thing the broker says.
+    fn next(&mut self) -> Seen {
+        loop {
+            self.flush();
+            if let Some(seen) = self.seen.pop_front() {
+                return seen;
+            }
+            let mut chunk = [0; 65536];
+            let n = self.stream.read(&mut chunk).expect("bytes in time");
+            assert_ne!(n, 0, "the broker closed the connection");
+            self.input.extend_from_slice(&chunk[..n]);
+            self.parse();
+        }
+    }
+
+    fn parse(&mut self) {
+        let mut input = &self.input[..];
+        loop {
+            let mut rest = input;
+            let event = self.client.poll(Clock.now(), &mut rest).expect("AMQP");
+            let seen = event.map(|event| match event {
+                Event::Open { .. } => Seen::Open,
+                Event::Method { method, .. } => Seen::Method(format!("{method:?}")),
+                Event::Delivery { body, .. } => Seen::Delivery(body.to_vec()),
+                Event::Closed { closing } => Seen::Closed(closing.code, closing.text.to_owned()),
+                other => Seen::Other(format!("{other:?}")),
+            });
+            input = &input[input.len() - rest.len()..];
+            match seen {
+                Some(seen) => self.seen.push_back(seen),
+                None => break,
+            }
+        }
+        let used = self.input.len() - input.len();
+        self.input.drain(..used);
+    }
+
+    /// Closes the connection twice in one piece, and hands the socket on.
+    fn close_twice(mut self) -> TcpStream {
+        self.flush();
+        self.client.close(Clock.now(), 200, "bye");
+        let close = self.client.pending_output().repeat(2);
+        self.stream.write_all(&close).expect("bytes are taken");
+        self.stream
+    }
+
+    /// Writes what is queued.
+    fn flush(&mut self) {
+        while !self.client.pending_output().is_empty() {
+            let n = self
+                .stream
+                .write(self.client.pending_output())
+                .expect("bytes are taken");
+            self.client.consume_output(n);
+        }
+    }
+
+    fn send(&mut self, method: &impl EncodeMethod) {
+        self.client
+            .send(1, method)
+            .expect("a method that can be sent");
+    }
+
+    /// Sends a request whose answer begins with `answer`.
+    fn ask(&mut self, method: &impl EncodeMethod, answer: &str) {
+        self.send(method);
+        match self.next() {
+            Seen::Method(m) if m.starts_with(answer) => {}
+            other => panic!("{answer} expected, not {other:?}"),
+        }
+    }
+
+    fn publish(&mut self, queue: &str, body: &[u8]) {
+        let publish = BasicPublish {
+            routing_key: queue,
+            ..BasicPublish::default()
+        };
+        self.client
+            .send_content(1, &publish, Properties::NONE, body)
+            .expect("a message");
+    }
+}
 
 fn start(config: Config) -> Running {
     Broker::bind(config)
@@ -204,4 +341,62 @@ fn an_address_in_use_is_named() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+fn cpu_time() -> Duration {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
+/// The limit is the whole process's: `scripts/test` gives each test its own.
+#[test]
+fn newcomers_wait_while_no_descriptor_is_left_and_nothing_spins() {
+    let broker = Broker::bind(Config::default()).expect("a free port");
+    let address = broker.local_addr();
+    // The system completes these connections; the broker has yet to accept them.
+    let waiting: Vec<TcpStream> = (0..20)
+        .map(|_| TcpStream::connect(address).expect("a connection"))
+        .collect();
+    let highest = std::fs::read_dir("/proc/self/fd")
+        .expect("descriptors")
+        .count() as u64;
+    let limit = getrlimit(Resource::Nofile);
+    let scarce = Rlimit {
+        current: Some(highest + 4),
+        ..limit
+    };
+    setrlimit(Resource::Nofile, scarce).expect("a lower limit");
+    let _running = broker.spawn().expect("a thread");
+
+    let mut clients: Vec<Connection> = waiting.into_iter().map(Connection::start).collect();
+    let mut served = clients.remove(0);
+    assert_eq!(served.next(), Seen::Open, "those who are in are served");
+    let (began, cpu) = (Clock.now(), cpu_time());
+    std::thread::sleep(Duration::from_secs(1));
+    let (wall, cpu) = (Duration::from(Clock.now().since(began)), cpu_time() - cpu);
+    assert!(cpu < wall / 5, "{cpu:?} of CPU time in {wall:?} of waiting");
+
+    // Each one that leaves lets one in.
+    drop(served);
+    for mut client in clients {
+        assert_eq!(client.next(), Seen::Open);
+        client.ask(&ChannelOpen::default(), "ChannelOpenOk");
+        client.ask(
+            &QueueDeclare {
+                queue: "q",
+                ..QueueDeclare::default()
+            },
+            "QueueDeclareOk",
+        );
+    }
+    let mut last = Connection::open(address);
+    last.publish("q", b"all is well again");
+    last.flush();
+    last.ask(
+        &QueueDeclare {
+            queue: "q",
+            ..QueueDeclare::default()
+        },
+        "QueueDeclareOk",
+    );
 }

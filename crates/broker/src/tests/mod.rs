@@ -1,5 +1,0 @@
-//! A broker behind a socket.
-
-mod descriptors;
-mod loopback;
-mod peer;
