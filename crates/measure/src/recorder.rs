@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::errors::AdditionError;
+use serde::{Deserialize, Serialize};
 
-use crate::{Latencies, LatencySummary, Metric, MetricKind, Nanos, Phase, Summaries};
+use crate::{LatencySummary, Metric, MetricKind, Nanos, Summaries};
 
 /// Values are kept to three significant decimal digits.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
@@ -185,6 +186,49 @@ impl Latencies for Recorder {
 
     fn merge(&mut self, other: &Self) {
         Self::merge(self, other);
+    }
+}
+
+/// Where an interval keeps its latencies.
+pub trait Latencies: Default {
+    /// Allocates all that recording these will ever need.
+    #[must_use]
+    fn with(metrics: &[Metric]) -> Self;
+    /// Whether nothing was recorded.
+    fn is_empty(&self) -> bool;
+    /// Empties it, keeping its memory.
+    fn reset(&mut self);
+    /// Adds the buckets of another one.
+    fn merge(&mut self, other: &Self);
+}
+
+crate::named! {
+    /// The part of a run that an interval belongs to. No interval spans two.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    )]
+    #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Phase {
+        /// Load runs, nothing counts towards the aggregates.
+        #[default]
+        Warmup = "warmup",
+        /// Phase of the summary.
+        Measure = "measure",
+        /// Nothing more is sent; acknowledgements and deliveries are awaited.
+        Drain = "drain",
+    }
+}
+
+impl Phase {
+    /// The phase in which everything was due that is recorded by itself in an interval of this one:
+    /// nothing is due in the drain.
+    #[must_use]
+    pub const fn due(self) -> Self {
+        match self {
+            Self::Warmup => Self::Warmup,
+            Self::Measure | Self::Drain => Self::Measure,
+        }
     }
 }
 
