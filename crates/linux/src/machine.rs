@@ -1,10 +1,8 @@
 //! The machine as a whole: its cores, memory, settings and CPU time.
 
+use crate::cpus::{self, UNIFIED, cpu_list, quota};
 use std::fs;
 use std::path::Path;
-
-use crate::cpu_limits::{UNIFIED, quota};
-use crate::cpus::{self, cpu_list};
 
 /// A setting of the kernel, such as `kernel.perf_event_paranoid`.
 #[must_use]
