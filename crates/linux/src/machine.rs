@@ -1,8 +1,9 @@
 //! The machine as a whole: its cores, memory, settings and CPU time.
 
-use crate::cpus::{self, UNIFIED, cpu_list, quota};
 use std::fs;
 use std::path::Path;
+
+use crate::cpus::{self, UNIFIED, cpu_list, quota};
 
 /// A setting of the kernel, such as `kernel.perf_event_paranoid`.
 #[must_use]

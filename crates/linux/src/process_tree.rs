@@ -7,10 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::processes::{self, ProcessId};
 use measure::{Clock, Nanos, Time};
 use nix::time::ClockId;
 use nix::unistd::Pid;
+
+use crate::processes::{self, ProcessId};
 
 /// Looking for new descendants takes milliseconds on a machine with many processes: at most one part
 /// in so many of the time.

@@ -7,8 +7,6 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use crate::socket::{ClientSocket, Readiness, SocketError};
-use crate::stream::{ConnectOptions, Dial, Poller, Sleep};
 use measure::Time;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
@@ -17,6 +15,9 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
+
+use crate::socket::{ClientSocket, Readiness, SocketError};
+use crate::stream::{ConnectOptions, Dial, Poller, Sleep};
 
 const TIMER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);

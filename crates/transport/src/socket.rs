@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use crate::tls::{CIPHER_BYTES, Connector, Session, Side, TlsError};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -13,6 +12,8 @@ use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
+
+use crate::tls::{CIPHER_BYTES, Connector, Session, Side, TlsError};
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

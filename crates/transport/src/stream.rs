@@ -10,10 +10,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::socket::{ClientSocket, Output, Readiness, Received, SocketError, SocketOptions};
-use crate::tls::{Connector, TlsError};
 use measure::{Nanos, Time};
 use mio::{Registry, Token};
+
+use crate::socket::{ClientSocket, Output, Readiness, Received, SocketError, SocketOptions};
+use crate::tls::{Connector, TlsError};
 
 /// How connections to a host are made.
 #[derive(Clone, Debug, Default)]
