@@ -6,15 +6,11 @@
 //! line above [`MAX_LINE`] is skipped without being kept. Neighbours on a page share the beginnings of their lines (name,
 //! label names, most of the labels): what a line has in common with the one before it is compared and not parsed again.
 
-mod error;
-mod family;
 pub mod fuzzing;
 mod line;
-mod number;
 mod parser;
 mod sample;
 
-pub use error::{LineCause, LineError};
-pub use family::{FamilyKind, SeriesRole};
+pub use line::{LineCause, LineError};
 pub use parser::{MAX_LINE, PageEvent, PageFormat, PageTotals, Parser};
-pub use sample::{Exemplar, Label, Labels, Sample, unescape};
+pub use sample::{Exemplar, FamilyKind, Label, Labels, Sample, SeriesRole, unescape};
