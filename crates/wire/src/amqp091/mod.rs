@@ -28,20 +28,20 @@ mod spec;
 mod table;
 mod template;
 
+use measure::Nanos;
+
 pub use client::{Client, ClientSide};
 pub use codec::*;
 pub use config::{BodyAllowance, ClientConfig, Mechanism, ServerConfig};
 pub use connection::Connection;
+pub(crate) use connection::guess;
 pub use error::{DecodeError, EncodeError, Error, Snippet};
 pub use event::{Closing, Event, ServerEvent};
-use measure::Nanos;
 pub use properties::Properties;
 pub use server::{Server, ServerSide};
 pub use spec::*;
 pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};
 pub use template::{DeliverTemplate, Encoded, HeadTemplate, PublishTemplate};
-
-pub(crate) use connection::guess;
 
 /// The largest body that a configuration may allow, in bytes: RabbitMQ's own limit.
 pub const MAX_BODY: u64 = 512 << 20;

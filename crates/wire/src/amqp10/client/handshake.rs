@@ -1,7 +1,7 @@
 //! The client's part of the handshake: log in, open the connection; and whether the peer still lives (specification
 //! 2.4.5). Each side is closed by the other where it says nothing for the time-out that the other has set. This side
-//! looks twice per time-out whether it has written anything, and sends an empty frame if not; it gives the peer up after
-//! twice the time-out that it has asked for.
+//! looks twice per time-out whether it has written anything, and sends an empty frame if not; it gives the peer up
+//! after twice the time-out that it has asked for.
 
 use measure::{Nanos, Time};
 
