@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::build_ids::{Builds, without_version};
 use super::frames::Frame;
-use super::model::Profile;
+use super::model::{Builds, Profile, without_version};
 
 /// Samples from which on a function is worth a word: below, that it is on one side alone may be chance.
 const LEAST_SAMPLES: f64 = 10.0;

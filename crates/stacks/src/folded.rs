@@ -8,11 +8,9 @@ use std::io::{self, BufRead};
 
 use measure::Time;
 
-use super::fold::{Detail, FoldedNames, NO_THREAD};
-use super::frames::{Frame, FrameKind, UNKNOWN};
+use super::fold::{Detail, FoldedNames, NO_THREAD, ThreadRules};
+use super::frames::{Frame, FrameKind, UNKNOWN, is_root_function};
 use super::model::{Profile, ProfileHeader, Sample, Unwinding};
-use super::roots::is_root_function;
-use super::threads::ThreadRules;
 use super::tree::Builder;
 use crate::bounded::{self, Line};
 

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use thiserror::Error;
 
-use super::frame_pattern::{FramePattern, symbol};
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, USUAL_EVENT};
+use super::pattern::{FramePattern, symbol};
 use crate::summary::PatternShare;
 
 const BUILT_IN: &str = include_str!("known.txt");

@@ -25,10 +25,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::build_ids::Builds;
 use super::frames::{Frame, FrameKind, SourceLine};
-use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
-use super::processes::ErlangProcess;
+use super::model::{Builds, ErlangProcess, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use super::tree::{self, Interner};
 use super::waits::{Wait, WaitReason};
 use crate::{Replacement, bounded};

@@ -2,19 +2,15 @@
 //!
 //! A recording is a row of chunks, each of which describes the types of its events itself ([`metadata`]).
 
-mod bytes;
 mod chunk;
-mod metadata;
 mod stacks;
 #[cfg(test)]
 mod tests;
 mod values;
 
-use bytes::Bytes;
 use chunk::Chunk;
-use metadata::JfrType;
 use stacks::Stacks;
-use values::{Value, value};
+use values::{Bytes, JfrType, Value, value};
 
 use super::model::{EventKind, Profile, ProfileHeader, Sample, Unwinding};
 use super::tree::Builder;
