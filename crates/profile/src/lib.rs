@@ -12,7 +12,6 @@
 //! of the workspace with `unsafe` code, all of it in the module `source::perf::sys`.
 
 mod access;
-mod address_space;
 mod allocators;
 mod beam;
 mod converter;
@@ -20,22 +19,16 @@ mod error;
 mod events;
 mod held;
 mod jvm;
-mod kernel_event;
 mod late_names;
-mod mappings;
 mod memory;
-mod options;
 mod pauses;
 mod perf_data;
-mod ranges;
 mod record;
 mod sampler;
 mod source;
 mod stack_copy;
 mod stack_table;
-mod switch;
 mod symbols;
-mod target;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -48,10 +41,8 @@ pub use access::{Access, AccessPart, Remedy};
 pub use beam::beam_functions;
 pub use converter::Outcome;
 pub use error::Error;
-pub use events::{EVENTS, Event};
-pub use options::{Options, Stacks};
+pub use events::{EVENTS, Event, Options, Stacks};
 pub use perf_data::PERF_DATA;
-pub use sampler::Sampler;
-pub use switch::SamplingSwitch;
+pub use sampler::{Sampler, SamplingSwitch};
 pub use symbols::{go_functions, has_erlang_names};
 pub use worker::PROCESS_ENDED;

@@ -8,7 +8,7 @@ use perf_event_open_sys::bindings as b;
 use stacks::{Frame, FrameKind};
 
 use super::header::text;
-use crate::mappings::Mappings;
+use crate::memory::Mappings;
 use crate::record::{Address, Fields, RawRecord};
 use crate::stack_copy::{MemoryCopy, StackCopy};
 use crate::symbols::{self, RecordedProcess, RecordedSymbols};

@@ -17,8 +17,7 @@ use std::os::fd::BorrowedFd;
 use measure::{Clock, Nanos, Time};
 use rustix::event::Timespec;
 
-use super::in_order::InOrder;
-use super::{Damaged, SampleSource};
+use super::{Damaged, InOrder, SampleSource};
 use crate::record::{Ended, KeptSample, KeptWakeUp, Record, Runs, SampleRecord};
 use crate::stack_copy::Numbering;
 

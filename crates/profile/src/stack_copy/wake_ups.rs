@@ -14,8 +14,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use linux::cpus;
 use measure::Problem;
 
+use super::PidNamespace;
 use super::kernel::{KernelMap, KernelPrograms, Settings};
-use super::namespace::PidNamespace;
 use crate::Error;
 use crate::access::copies_remedy;
 use crate::tracepoint::Tracepoint;

@@ -16,12 +16,9 @@ use perf_event_open_sys::bindings as b;
 use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
-use super::trigger::{OpenTrigger, TriggerPlace};
-use super::{PerfEvents, PerfRings, Ring, permission};
+use super::{OpenTrigger, PerfEvents, PerfRings, Ring, TriggerPlace, permission};
 use crate::allocators::{Probe, Role};
-use crate::events::Weight;
-use crate::kernel_event::KernelEvent;
-use crate::options::Options;
+use crate::events::{KernelEvent, Options, Weight};
 use crate::stack_copy::{StackCopier, WakeUps};
 use crate::unwind::Unwinder;
 use crate::{Error, record};

@@ -11,7 +11,6 @@
 //! a map. They are read there (`unwritten`) where that is permitted.
 
 mod file;
-mod lines;
 mod table;
 mod unwritten;
 
