@@ -27,7 +27,7 @@ pub struct Event {
     /// Kind of event.
     pub kind: EventKind,
     pub(crate) source: EventSource,
-    pub(crate) pace: Pace,
+    pace: Pace,
     pub(crate) weight: Weight,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum EventSource {
 
 /// How many of the events become samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+enum Pace {
     /// So many a second and thread that the frequency is not exceeded; those between are counted.
     Frequency,
     /// Each of them.

@@ -150,11 +150,7 @@ impl Profile {
     }
 
     /// Replaces stacks by one of these names, by its index.
-    pub(super) fn with_leaves(
-        &self,
-        names: &[String],
-        of: impl Fn(&Sample) -> Option<u32>,
-    ) -> Self {
+    fn with_leaves(&self, names: &[String], of: impl Fn(&Sample) -> Option<u32>) -> Self {
         let frames = names
             .iter()
             .map(|name| Frame::new(name, "", FrameKind::Native));

@@ -238,7 +238,7 @@ const SOFTWARE: &str = "cpu-clock task-clock page-faults context-switches cpu-mi
     emulation-faults dummy";
 
 /// The event of a `perf_event_attr`'s type and config.
-pub(super) fn name_of(kind: u32, config: u64) -> String {
+fn name_of(kind: u32, config: u64) -> String {
     let names = match kind {
         b::PERF_TYPE_HARDWARE => HARDWARE,
         b::PERF_TYPE_SOFTWARE => SOFTWARE,
@@ -334,17 +334,17 @@ impl Attribute {
     }
 
     /// Whether records of both can be told apart, or need not be.
-    pub(super) fn is_read_as(&self, other: &Self) -> bool {
+    fn is_read_as(&self, other: &Self) -> bool {
         (self.sample_type, self.sample_id_all) == (other.sample_type, other.sample_id_all)
     }
 
     /// Whether each record says which event it is of.
-    pub(super) fn is_identified(&self) -> bool {
+    fn is_identified(&self) -> bool {
         self.has(IDENTIFIER)
     }
 
     /// The event's number in a sample.
-    pub(super) fn id_in_sample(&self, body: &[u8]) -> Option<u64> {
+    fn id_in_sample(&self, body: &[u8]) -> Option<u64> {
         if self.has(IDENTIFIER) {
             return Fields(body).u64();
         }

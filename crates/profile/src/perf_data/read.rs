@@ -305,7 +305,7 @@ type Frames = HashMap<(u64, bool), Box<[u32]>>;
 
 /// Frames of the kernel, and of each process as long as its memory is the same.
 #[derive(Default)]
-pub(super) struct FrameCache {
+struct FrameCache {
     kernel: Frames,
     by_pid: HashMap<u32, KnownFrames>,
     /// The process that the next addresses are of, and the version of its memory.
@@ -322,7 +322,7 @@ struct KnownFrames {
 
 impl FrameCache {
     /// The next addresses are of this process, with this version of its memory.
-    pub(super) fn enter(&mut self, pid: u32, version: u64) {
+    fn enter(&mut self, pid: u32, version: u64) {
         (self.pid, self.version) = (pid, version);
         // A table that is emptied stays as large as it was, and is gone through each time: it is replaced.
         if self

@@ -338,7 +338,7 @@ const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 /// Where the functions of a stripped file begin: `.eh_frame_hdr`, a sorted table for exceptions, names the first address
 /// of every one, static ones too, and says nothing of names. In the order of the section, which is at `address`; none
 /// where it is written in another way.
-pub(super) fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
+fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
     let Some(table) = section.strip_prefix(&HEADER) else {
         return Vec::new();
     };
@@ -372,7 +372,7 @@ pub(crate) struct Loaded<'a> {
 /// The addresses, as the file states them, of the implementations that were taken, with the function's name; several
 /// functions may share one. `starts` is where the file's functions begin, in order: what is none of them
 /// is not written yet.
-pub(super) fn selected<'d, R: ReadRef<'d>>(
+fn selected<'d, R: ReadRef<'d>>(
     file: &object::File<'d, R>,
     loaded: Loaded<'_>,
     starts: &[u64],

@@ -1,6 +1,6 @@
 //! Recordings of Java's flight recorder, as `jcmd PID JFR.start` and async-profiler write them.
 //!
-//! A recording is a row of chunks, each of which describes the types of its events itself ([`metadata`]).
+//! A recording is a row of chunks, each of which describes the types of its events itself ([`values`]).
 
 mod chunk;
 mod stacks;

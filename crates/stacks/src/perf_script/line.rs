@@ -73,7 +73,7 @@ impl<'l> Header<'l> {
 
     /// Reads names as short as they may be. Without stacks `perf script` puts blanks before names and the frame behind
     /// the event: such a line has a time, which no frame has.
-    pub(super) fn of_any(line: &'l [u8]) -> Option<Self> {
+    fn of_any(line: &'l [u8]) -> Option<Self> {
         let indented = line.get(span(line, is_blank)..)?;
         let short = Self::named(indented, 1).filter(|header| {
             // Behind the numbers: `x 12 7/8` is the thread `x 12`.
@@ -93,7 +93,7 @@ impl<'l> Header<'l> {
     }
 
     /// Whether its event is one as perf tells them, and no word with a colon.
-    pub(super) fn has_event_of_perf(&self) -> bool {
+    fn has_event_of_perf(&self) -> bool {
         EventField::in_place(self.rest).is_some_and(|(event, behind)| {
             event.period.is_some() || event.name.contains(&b':') || trim_end(behind).is_empty()
         })
@@ -210,7 +210,7 @@ fn counting(digits: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a word is a time: `25607.109216:`.
-pub(super) fn is_time(word: &[u8]) -> bool {
+fn is_time(word: &[u8]) -> bool {
     let is_of_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     word.strip_suffix(b":")
         .is_some_and(|time| time.iter().all(is_of_time))

@@ -122,7 +122,7 @@ impl ClientTls {
 
 /// The verifier that accepts any certificate.
 #[derive(Debug)]
-pub(super) struct Unverified {
+struct Unverified {
     provider: Arc<CryptoProvider>,
 }
 

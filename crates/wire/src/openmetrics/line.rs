@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 /// Labels of one sample at most.
-pub(super) const MAX_LABELS: usize = 128;
+const MAX_LABELS: usize = 128;
 /// Bytes of a label value that are looked at one by one before a vector search is worth its start.
 const SHORT_VALUE: usize = 24;
 
@@ -503,7 +503,7 @@ const EXACT_INTEGERS: u64 = 1 << 53;
 const MAX_DIGITS: usize = 19;
 
 /// Whether a number ends at this byte.
-pub(super) fn is_end(byte: u8) -> bool {
+fn is_end(byte: u8) -> bool {
     matches!(byte, b'\n' | b' ' | b'\t' | b'\r')
 }
 

@@ -128,7 +128,7 @@ const LONGEST_FILE: usize = 4096;
 
 /// The lines of compiled code.
 #[derive(Debug, Default)]
-pub(super) struct LineTable {
+struct LineTable {
     /// Start to file and number.
     lines: BTreeMap<u64, (u32, u32)>,
     files: Vec<Arc<str>>,
@@ -146,7 +146,7 @@ impl LineTable {
     }
 
     /// Forgets the lines that begin in `start..end`, whose memory is used again.
-    pub(super) fn make_room(&mut self, start: u64, end: u64) {
+    fn make_room(&mut self, start: u64, end: u64) {
         while let Some((&line, _)) = self.lines.range(start..end).next() {
             self.lines.remove(&line);
         }

@@ -214,7 +214,7 @@ impl Liveness {
     }
 
     /// The peer wants to hear something every `idle_time_out_ms`.
-    pub(super) fn beat(&mut self, idle_time_out_ms: u32, now: Time) {
+    fn beat(&mut self, idle_time_out_ms: u32, now: Time) {
         self.beat = Nanos(u64::from(idle_time_out_ms) * 500_000);
         self.next_beat = now + self.beat;
     }
