@@ -5,27 +5,25 @@
 
 mod interval;
 pub mod ledger;
-mod length;
 mod metric;
 mod problem;
 mod quantity;
 mod recorder;
 mod slice_recorder;
-mod summaries;
 mod text;
 mod units;
 
 pub use interval::{Counters, Counts, Interval, Slice, Wait, Waits};
-pub use length::{Length, LengthRange};
 pub use metric::{Metric, MetricInfo, MetricKind, described};
 pub use problem::{Problem, Refused};
-pub use quantity::{Bytes, Rate, from_number_or_text, per_second, whole_number};
+pub use quantity::{
+    Bytes, Length, LengthRange, Rate, from_number_or_text, per_second, whole_number,
+};
 pub use recorder::{
-    DueHistogram, HIGHEST_NS, Latencies, Phase, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent,
-    new_histogram,
+    DueHistogram, HIGHEST_NS, Latencies, LatencySummary, Phase, Recorder, SIGNIFICANT_DIGITS,
+    Summaries, lowest_equivalent, new_histogram,
 };
 pub use slice_recorder::{SliceHistogram, SliceRecorder};
-pub use summaries::{LatencySummary, Summaries};
 pub use text::{count, counted, percent_decoded, percent_encoded, shell_word};
 pub use units::{Clock, Nanos, Time, wall_clock_unix_ns};
 
