@@ -1,6 +1,6 @@
 //! TCP sockets of this machine, as `/proc` shows them, and the processes that they belong to; and TCP's counters for
-//! connections (`struct tcp_info` of `linux/tcp.h`, which only ever grows at its end), from socket diagnostics (netlink's
-//! `sock_diag`), which need no permission for one's own sockets.
+//! connections (`struct tcp_info` of `linux/tcp.h`, which only ever grows at its end), from socket diagnostics
+//! (netlink's `sock_diag`), which need no permission for one's own sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -4,12 +4,12 @@
 //! source -> record -> converter { threads, unwind, stack_table { symbols } } -> StacksWriter
 //! ```
 //!
-//! [`Sampler::attach`] opens an event of the table in `events` on every thread, [`Sampler::start`] switches them
-//! on, a thread of its own (`worker`) hands the records of a `source` to the `converter`,
-//! [`Sampler::stop`] ends it. Stacks of code without frame pointers are copied at the sample by a
-//! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are, and reads names of Erlang functions; `jvm` has a Java virtual machine write down the names of what it compiled. `perf_data` reads what
-//! `perf record` has written. This is the only crate
-//! of the workspace with `unsafe` code, all of it in the module `source::perf::sys`.
+//! [`Sampler::attach`] opens an event of the table in `events` on every thread, [`Sampler::start`] switches them on, a
+//! thread of its own (`worker`) hands the records of a `source` to the `converter`, [`Sampler::stop`] ends it. Stacks
+//! of code without frame pointers are copied at the sample by a program in the kernel (`stack_copy`); `beam` tells it
+//! where Erlang stacks are, and reads names of Erlang functions; `jvm` has a Java virtual machine write down the names
+//! of what it compiled. `perf_data` reads what `perf record` has written. This is the only crate of the workspace with
+//! `unsafe` code, all of it in the module `source::perf::sys`.
 
 mod access;
 mod allocators;

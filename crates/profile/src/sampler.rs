@@ -220,8 +220,8 @@ impl Sampler {
         }
     }
 
-    /// Memory that is taken or given back from an instant on does not count in what is held. Tell it as soon as the instant
-    /// has come.
+    /// Memory that is taken or given back from an instant on does not count in what is held. Tell it as soon as the
+    /// instant has come.
     pub fn hold_until(&self, at: Time) {
         let before = &self.signals.held_until_ns;
         before.fetch_min(at.0, Ordering::AcqRel);
@@ -237,8 +237,8 @@ impl Sampler {
         }
     }
 
-    /// Whether a tracepoint stays open while sampling is switched off: whatever passes it takes the kernel's longer way all the
-    /// same.
+    /// Whether a tracepoint stays open while sampling is switched off: whatever passes it takes the kernel's longer way
+    /// all the same.
     #[must_use]
     pub const fn stays_in_the_way(&self) -> bool {
         self.stays_in_the_way
@@ -358,14 +358,14 @@ fn system(what: &str, source: impl Into<std::io::Error>) -> Error {
     }
 }
 
-/// Switches a sampler off and on again, so that what it costs can be seen. While it is off, nothing of it is in the process's
-/// way but its switched off events, which the kernel passes over when threads take turns; [`crate::Sampler::stays_in_the_way`] says
-/// where more stays. It outlives its sampler, and then does nothing.
+/// Switches a sampler off and on again, so that what it costs can be seen. While it is off, nothing of it is in the
+/// process's way but its switched off events, which the kernel passes over when threads take turns;
+/// [`Sampler::stays_in_the_way`] says where more stays. It outlives its sampler, and then does nothing.
 #[derive(Clone, Debug)]
 pub struct SamplingSwitch {
-    pub(crate) events: Arc<PerfEvents>,
-    pub(crate) signals: Arc<Signals>,
-    pub(crate) pid: u32,
+    events: Arc<PerfEvents>,
+    signals: Arc<Signals>,
+    pid: u32,
 }
 
 impl SamplingSwitch {

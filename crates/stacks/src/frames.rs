@@ -212,8 +212,8 @@ impl Frame {
 }
 
 /// The name of code of a JVM: class and method, without types and what differs from run to run. HotSpot writes
-/// `int java.lang.String.indexOf(int, int)`, agents `Ljava/lang/String;::indexOf` or `java.lang.String::indexOf`. All that
-/// is interpreted has one name.
+/// `int java.lang.String.indexOf(int, int)`, agents `Ljava/lang/String;::indexOf` or `java.lang.String::indexOf`. All
+/// that is interpreted has one name.
 #[must_use]
 pub fn java_method(name: &str) -> String {
     if name == "Interpreter" {
@@ -299,8 +299,9 @@ const LAST_PART: [&str; 1] = [
     "::thread_start",
 ];
 
-/// Where schedulers begin: the loop of a BEAM's, a thread of Go's, and the switch from a goroutine to that. What lies above
-/// is left over from the Erlang process or goroutine that ran before, or of the C library that started the thread.
+/// Where schedulers begin: the loop of a BEAM's, a thread of Go's, and the switch from a goroutine to that. What lies
+/// above is left over from the Erlang process or goroutine that ran before, or of the C library that started the
+/// thread.
 const SCHEDULERS: [&str; 5] = [
     "$global::process_main",
     "runtime.mstart",

@@ -238,8 +238,8 @@ impl Profile {
         })
     }
 
-    /// The profile with a frame at the leaf of each stack that says why the time off CPU ended: for what shows stacks and
-    /// nothing else.
+    /// The profile with a frame at the leaf of each stack that says why the time off CPU ended: for what shows stacks
+    /// and nothing else.
     #[must_use]
     pub fn with_reasons(&self) -> Cow<'_, Self> {
         if self.waits.is_empty() {

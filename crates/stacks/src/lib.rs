@@ -9,7 +9,8 @@
 //! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
 //! Those of other crates are rows of the same kind ([`Profile::open_as`]).
 //!
-//! Files of others are read within bounds ([`bounded`]), packed or not; ours appear whole or not at all ([`Replacement`]).
+//! Files of others are read within bounds ([`bounded`]), packed or not; ours appear whole or not at all
+//! ([`Replacement`]).
 
 pub mod bounded;
 mod builds;

@@ -222,8 +222,8 @@ impl Profile {
         window
     }
 
-    /// Counts its times from another instant; what lies before that is at its beginning. Where one of the two is not known
-    /// (0), all stays as it is.
+    /// Counts its times from another instant; what lies before that is at its beginning. Where one of the two is not
+    /// known (0), all stays as it is.
     pub fn count_from(&mut self, origin: Time, unix_ns: u64) {
         let before = self.header.origin;
         if [before, origin].contains(&Time(0)) || before == origin {

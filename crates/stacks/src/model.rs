@@ -66,7 +66,8 @@ impl ProfileHeader {
     pub const SCHEMA: &'static str = "bellows.stacks/1";
     /// The unit of weights of which nothing says what they count, as in folded text: samples, microseconds, bytes.
     pub const WEIGHT: &'static str = "weight";
-    /// Its parts, of weights that have fractions: powers of ten with what they are called. They are no numbers of samples.
+    /// Its parts, of weights that have fractions: powers of ten with what they are called. They are no numbers of
+    /// samples.
     pub const PARTS_OF_WEIGHT: [(i32, &'static str); 6] = [
         (1, "tenths"),
         (2, "hundredths"),
@@ -462,8 +463,8 @@ impl ErlangProcess {
     }
 }
 
-/// A profile with the square of each sample's weight in the place of the weight, so that whatever adds weights up adds up
-/// squares. Where weights count samples that were added up before, each of them counts 1, and so does its square.
+/// A profile with the square of each sample's weight in the place of the weight, so that whatever adds weights up adds
+/// up squares. Where weights count samples that were added up before, each of them counts 1, and so does its square.
 #[derive(Clone, Debug)]
 pub struct Squares<'p> {
     /// The profile with squares for weights, in units of `scale`.

@@ -354,8 +354,9 @@ impl Profile {
     }
 }
 
-/// Reads a `.stacks` file as far as it is whole; what had to be left out stands in the notes. The inner error says why it
-/// is no profile: it does not begin with a header of a known version, or it would take more memory than `most` bytes.
+/// Reads a `.stacks` file as far as it is whole; what had to be left out stands in the notes. The inner error says why
+/// it is no profile: it does not begin with a header of a known version, or it would take more memory than `most`
+/// bytes.
 pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Profile, String>> {
     let mut bytes = Vec::with_capacity(256);
     let start = bounded::next_line(input, LONGEST_LINE, &mut bytes)?;

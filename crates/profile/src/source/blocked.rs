@@ -1,5 +1,5 @@
-//! Times in which threads did not run, from the samples that are taken when a thread leaves its processor, the samples of
-//! who wakes it, and the records of when it is back.
+//! Times in which threads did not run, from the samples that are taken when a thread leaves its processor, the samples
+//! of who wakes it, and the records of when it is back.
 //!
 //! ```text
 //! sample (thread leaves)  ...  sample (it is woken)  ...  record (it is back)

@@ -35,8 +35,8 @@ pub(crate) trait SampleSource: Send {
     /// after `at`.
     fn cut(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) {}
 
-    /// From `at` on nothing is sampled for a while: hands over what happened before, and forgets what still goes on, whose end
-    /// nobody sees. Call it when a fetch has begun after the events were switched off.
+    /// From `at` on nothing is sampled for a while: hands over what happened before, and forgets what still goes on,
+    /// whose end nobody sees. Call it when a fetch has begun after the events were switched off.
     fn pause(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) {}
 
     /// Hands over what was held back, where sampling has ended at `at`; what was left out, in words.
@@ -80,8 +80,8 @@ impl<T> InOrder<T> {
         self.waiting.insert((time, self.arrived), thing);
     }
 
-    /// Whether the rings should be fetched once more before the next of so many things is looked at: that may take long,
-    /// and they fill meanwhile.
+    /// Whether the rings should be fetched once more before the next of so many things is looked at: that may take
+    /// long, and they fill meanwhile.
     fn wants_more(&self, looked_at: usize) -> bool {
         looked_at % FETCH_EVERY == FETCH_EVERY - 1 && self.waiting.len() < MOST_WAITING
     }

@@ -193,9 +193,9 @@ const DRAWS: u32 = 1 << 10;
 /// The numbers, as `kernel/memory.h` has them.
 type Draws = [u64; DRAWS as usize];
 
-/// Numbers of calls or bytes that pass on a processor before the next sample, drawn from an exponential distribution with
-/// this mean: then each has the same chance, whatever came before, and no rhythm of the program's decides. A call during
-/// which the number runs out stands for the mean, and for what it asked beyond.
+/// Numbers of calls or bytes that pass on a processor before the next sample, drawn from an exponential distribution
+/// with this mean: then each has the same chance, whatever came before, and no rhythm of the program's decides. A call
+/// during which the number runs out stands for the mean, and for what it asked beyond.
 fn draws(mean: u32) -> Box<Draws> {
     Box::new(array::from_fn(|it| draw(it as u32, mean)))
 }
@@ -212,8 +212,8 @@ fn draw(number: u32, mean: u32) -> u64 {
     if mean <= 1 { 0 } else { drawn.round() as u64 }
 }
 
-/// The pid namespace of a process, as `bpf_get_ns_current_pid_tgid` is told of it. The kernel's events number threads as
-/// this process sees them; a program inside the kernel can ask for the machine's own numbers, or for those of the
+/// The pid namespace of a process, as `bpf_get_ns_current_pid_tgid` is told of it. The kernel's events number threads
+/// as this process sees them; a program inside the kernel can ask for the machine's own numbers, or for those of the
 /// namespace that the sampled thread itself is in. Only the last are known to both where this process or the broker is
 /// in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,7 +225,7 @@ struct PidNamespace {
 }
 
 /// The inode of the namespace that the machine begins with (`PROC_PID_INIT_INO`).
-const FIRST: u64 = 0xefff_fffc;
+const FIRST_NAMESPACE: u64 = 0xefff_fffc;
 
 impl PidNamespace {
     /// That of a process; `None` where it is not ours to see.
@@ -237,12 +237,10 @@ impl PidNamespace {
             inode: file.ino(),
         })
     }
-}
 
-impl PidNamespace {
     /// Whether the machine begins with it, so that all threads have a number in it.
     const fn is_first(self) -> bool {
-        self.inode == FIRST
+        self.inode == FIRST_NAMESPACE
     }
 }
 

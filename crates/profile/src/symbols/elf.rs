@@ -152,8 +152,8 @@ fn exported_by(
     Ok(found.collect())
 }
 
-/// Where the mapped file can be read, and where in it the functions begin that have one of these names; `None` also where
-/// it is not of 64 bits.
+/// Where the mapped file can be read, and where in it the functions begin that have one of these names; `None` also
+/// where it is not of 64 bits.
 pub(crate) fn defined(
     pid: u32,
     mapping: &Mapping,
@@ -335,9 +335,9 @@ fn add_debug_file<'d>(file: &impl Object<'d>, path: &Path, builder: &mut Builder
 /// write it so.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
-/// Where the functions of a stripped file begin: `.eh_frame_hdr`, a sorted table for exceptions, names the first address
-/// of every one, static ones too, and says nothing of names. In the order of the section, which is at `address`; none
-/// where it is written in another way.
+/// Where the functions of a stripped file begin: `.eh_frame_hdr`, a sorted table for exceptions, names the first
+/// address of every one, static ones too, and says nothing of names. In the order of the section, which is at
+/// `address`; none where it is written in another way.
 fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
     let Some(table) = section.strip_prefix(&HEADER) else {
         return Vec::new();

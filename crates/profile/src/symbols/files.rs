@@ -138,8 +138,8 @@ mod tests {
         }
     }
 
-    /// Segments as linkers lay them out: in the order of the file, with or without room between them, each at an address
-    /// that lies in its page where the file has it.
+    /// Segments as linkers lay them out: in the order of the file, with or without room between them, each at an
+    /// address that lies in its page where the file has it.
     fn segments(random: &mut Random) -> Vec<(Segment, bool)> {
         let packed = random.below(2) == 0;
         let (mut start, mut address) = (0, random.below(4) * 0x20_0000);

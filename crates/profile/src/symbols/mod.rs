@@ -1,10 +1,10 @@
 //! From addresses to frames.
 //!
-//! Own look-up over the `object` crate rather than `blazesym`: a profile needs the function that
-//! covers an address, once per distinct address, from tables that stay in memory after the process
-//! has gone. That is a sorted table of what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map
-//! say, and for Go, whose table has inlined calls and lines too, a reader of its own (`go`); line numbers and inlined calls
-//! of other machine code, for which `blazesym` brings a DWARF reader, are not asked.
+//! Own look-up over the `object` crate rather than `blazesym`: a profile needs the function that covers an address,
+//! once per distinct address, from tables that stay in memory after the process has gone. That is a sorted table of
+//! what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map say, and for Go, whose table has inlined calls and lines
+//! too, a reader of its own (`go`); line numbers and inlined calls of other machine code, for which `blazesym` brings a
+//! DWARF reader, are not asked.
 
 mod elf;
 mod files;

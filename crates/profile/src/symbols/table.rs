@@ -60,9 +60,8 @@ impl Builder {
         });
     }
 
-    /// Adds functions that begin at these addresses and have no name of their own, each as
-    /// [`Frame::near`] the one with a name that is nearest: of the same source file, mostly. Where none is near, by how far
-    /// into `file` they are.
+    /// Adds functions that begin at these addresses and have no name of their own, each as [`Frame::near`] the one with
+    /// a name that is nearest: of the same source file, mostly. Where none is near, by how far into `file` they are.
     pub(crate) fn add_neighbours(&mut self, file: &str, mut starts: Vec<u64>) {
         let table = &mut self.table;
         table.entries.sort_by_key(|entry| entry.start);

@@ -119,7 +119,8 @@ pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
     Box::new(FramePointers::new())
 }
 
-/// The unwinder for a process and an event: the one that makes most stacks whole, of those that the kernel allows. Threads whose `wake_ups` are told enter their table.
+/// The unwinder for a process and an event: the one that makes most stacks whole, of those that the kernel allows.
+/// Threads whose `wake_ups` are told enter their table.
 pub(crate) fn choose(
     pid: u32,
     stacks: Stacks,

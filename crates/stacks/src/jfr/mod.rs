@@ -246,9 +246,9 @@ impl Reader {
         builder.room()
     }
 
-    /// Leaves out samples of the last chunk that async-profiler took by the wall clock, which are among those of CPU time
-    /// (`event=cpu,wall=…`): where it tells those of CPU time apart, all others; else those of threads that did not run. Chunks of one
-    /// file may be of several recorders.
+    /// Leaves out samples of the last chunk that async-profiler took by the wall clock, which are among those of CPU
+    /// time (`event=cpu,wall=…`): where it tells those of CPU time apart, all others; else those of threads that did
+    /// not run. Chunks of one file may be of several recorders.
     fn leave_out_what_took_no_cpu(&mut self) {
         let states = std::mem::take(&mut self.states);
         if self.sampled.kind != EventKind::OnCpu {

@@ -56,8 +56,8 @@ pub struct Collapse {
     unknown: (u64, String),
 }
 
-/// Samples whose event is followed by what it tells, as that of a tracepoint is: the script does not see such events, and
-/// folds their samples with the others.
+/// Samples whose event is followed by what it tells, as that of a tracepoint is: the script does not see such events,
+/// and folds their samples with the others.
 #[derive(Debug, Default)]
 struct MixedEvents {
     samples: u64,

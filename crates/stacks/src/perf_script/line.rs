@@ -180,8 +180,8 @@ impl<'l> EventField<'l> {
         })
     }
 
-    /// Reads the event where it stands: behind processor and time; with what follows it. That is anything where a tracepoint
-    /// says it.
+    /// Reads the event where it stands: behind processor and time; with what follows it. That is anything where a
+    /// tracepoint says it.
     fn in_place(mut rest: &'l [u8]) -> Option<(Self, &'l [u8])> {
         let mut period: &[u8] = &[];
         loop {
@@ -431,9 +431,9 @@ impl Form {
     }
 }
 
-/// Whether a text begins as that of `perf script`: its first line that is no comment is that of a sample, with a time or
-/// an event; or one soon after it is, with a time. Sentences with a number in them are like that, too, so that a frame has
-/// to be there, or a line that no sentence is like.
+/// Whether a text begins as that of `perf script`: its first line that is no comment is that of a sample, with a time
+/// or an event; or one soon after it is, with a time. Sentences with a number in them are like that, too, so that a
+/// frame has to be there, or a line that no sentence is like.
 pub(crate) fn looks_like(start: &[u8]) -> bool {
     let mut forms = forms(start);
     let first = forms.next().flatten().unwrap_or_default();
@@ -463,8 +463,8 @@ fn is_frame(line: &[u8]) -> bool {
     })
 }
 
-/// A sample's line without a frame: with a time, and an event that has a period, that is named as perf names them, or that
-/// ends the line.
+/// A sample's line without a frame: with a time, and an event that has a period, that is named as perf names them, or
+/// that ends the line.
 fn is_bare_sample(line: &[u8]) -> bool {
     Header::of_any(line).is_some_and(|header| {
         let has_both = Form {

@@ -307,8 +307,8 @@ impl<'a> Reader<'a> {
         builds
     }
 
-    /// The stack of a sample without what the profile says is of no interest: such a function below any other, and all that
-    /// it calls.
+    /// The stack of a sample without what the profile says is of no interest: such a function below any other, and all
+    /// that it calls.
     fn stack(&self, sample: &SampleMessage, builder: &mut Builder) -> Option<u32> {
         let (mut parent, mut has_other) = (None, false);
         for id in sample.location_id.iter().rev() {

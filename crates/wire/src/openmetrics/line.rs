@@ -101,8 +101,8 @@ impl Layout {
         Ok(self.end)
     }
 
-    /// Reads a line whose name stands in quotes, as names with other characters do: `{"http.requests",code="200"} 1`. Nothing
-    /// of it helps to read the next line.
+    /// Reads a line whose name stands in quotes, as names with other characters do: `{"http.requests",code="200"} 1`.
+    /// Nothing of it helps to read the next line.
     #[cold]
     fn quoted(&mut self, line: &[u8], at: usize) -> Result<usize, LineCause> {
         if line.get(at) != Some(&b'"') {
@@ -189,8 +189,8 @@ fn separator(line: &[u8], at: usize) -> Result<Separator, LineCause> {
     }
 }
 
-/// Reads labels from number `index` on into `spans`, up to the closing brace; answers what is behind it. Spans from there
-/// on are those of `previous`, whose label names are probably the same.
+/// Reads labels from number `index` on into `spans`, up to the closing brace; answers what is behind it. Spans from
+/// there on are those of `previous`, whose label names are probably the same.
 pub(super) fn read_labels(
     spans: &mut Vec<Span>,
     line: &[u8],

@@ -105,7 +105,8 @@ impl<'a> Label<'a> {
     }
 }
 
-/// The text that `\\`, `\"` and `\n` stand for in a label value or help text. A backslash before anything else stays, as in Prometheus.
+/// The text that `\\`, `\"` and `\n` stand for in a label value or help text. A backslash before anything else stays,
+/// as in Prometheus.
 #[must_use]
 pub fn unescape(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {

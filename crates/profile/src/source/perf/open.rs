@@ -1,10 +1,10 @@
 //! Opening the events of one sampling.
 //!
-//! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence
-//! threads times processors. Where a program copies stacks, each processor has one event more, which
-//! owns the ring and takes what the program writes. A tracepoint, or a probe in the process, runs the program for all threads at once: those of
-//! the process have events that tell their names and ends, and take no samples. Wake-ups are told by a program of their own,
-//! which has an event for each processor, too, and shares its ring.
+//! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence threads times
+//! processors. Where a program copies stacks, each processor has one event more, which owns the ring and takes what the
+//! program writes. A tracepoint, or a probe in the process, runs the program for all threads at once: those of the
+//! process have events that tell their names and ends, and take no samples. Wake-ups are told by a program of their
+//! own, which has an event for each processor, too, and shares its ring.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

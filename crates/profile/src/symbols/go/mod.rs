@@ -1,5 +1,5 @@
-//! Functions of Go programs. The linker writes a table of them (`.gopclntab`), by which the runtime prints stacks, so that
-//! stripping leaves it in: names, and which functions were inlined where.
+//! Functions of Go programs. The linker writes a table of them (`.gopclntab`), by which the runtime prints stacks, so
+//! that stripping leaves it in: names, and which functions were inlined where.
 
 mod pclntab;
 
@@ -146,8 +146,8 @@ const TEXT: usize = 22;
 /// Pointers to the table that are looked at.
 const MOST_POINTERS: usize = 64;
 
-/// Fields of the runtime's `moduledata`, which the tables refer to. No symbol names it in a stripped file, but it begins
-/// with a pointer to `.gopclntab`.
+/// Fields of the runtime's `moduledata`, which the tables refer to. No symbol names it in a stripped file, but it
+/// begins with a pointer to `.gopclntab`.
 #[derive(Clone, Copy, Debug)]
 struct ModuleData {
     /// Where the code begins.

@@ -99,8 +99,8 @@ impl JitTable {
         }
     }
 
-    /// The line of the instruction before `ip`, where `caller` says that this is a return address, or else at `ip`; in the
-    /// function that covers `ip`.
+    /// The line of the instruction before `ip`, where `caller` says that this is a return address, or else at `ip`; in
+    /// the function that covers `ip`.
     pub(in crate::symbols) fn line(&self, ip: u64, caller: bool) -> Option<SourceLine> {
         let (&start, &(end, ..)) = self.ranges.range(..=ip).next_back()?;
         let address = ip - u64::from(caller && ip > start);
