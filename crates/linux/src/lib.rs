@@ -7,8 +7,6 @@
 //! missing.
 
 pub mod activity;
-mod cpu_limits;
-mod cpu_time;
 pub mod cpus;
 pub mod machine;
 pub mod maps;
@@ -17,13 +15,9 @@ mod names_tests;
 mod process_tree;
 pub mod processes;
 pub mod sockets;
-mod status;
-pub mod tcp_info;
 pub mod threads;
 pub mod tracefs;
 
-pub use cpu_limits::{CombinedCores, CpuLimits};
-pub use cpu_time::cpu_time;
-pub use process_tree::{ProcessTree, ProcessUse};
-pub use processes::ProcessId;
-pub use status::Status;
+pub use cpus::{CombinedCores, CpuLimits};
+pub use process_tree::{ProcessTree, ProcessUse, cpu_time};
+pub use processes::{ProcessId, Status};

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::cpu_limits::{UNIFIED, quota};
-use crate::cpus::{self, cpu_list};
+use crate::cpus::{self, UNIFIED, cpu_list, quota};
 
 /// A setting of the kernel, such as `kernel.perf_event_paranoid`.
 #[must_use]

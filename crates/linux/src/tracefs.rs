@@ -1,4 +1,5 @@
-//! The kernel's list of tracepoints: tracefs, where it is mounted, and elsewhere a mount of our own that nobody else sees.
+//! The kernel's list of tracepoints: tracefs, where it is mounted, and elsewhere a mount of our own that nobody else
+//! sees.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Counts, DueHistogram, Latencies, Metric, Nanos, Phase, Recorder, SliceHistogram, SliceRecorder,
-    Time, Waits,
+    DueHistogram, Latencies, Metric, MetricInfo, MetricKind, Nanos, Phase, Recorder,
+    SliceHistogram, SliceRecorder, Time,
 };
 
 /// Message counts.
@@ -237,5 +237,207 @@ impl<R: Latencies> Interval<R> {
 impl<R: Latencies> Default for Interval<R> {
     fn default() -> Self {
         Self::with(&[])
+    }
+}
+
+/// One number for each counter that a scenario has declared; none for messages, whose counts are
+/// [`crate::Counters`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By index in the registry.
+    values: Vec<Option<u64>>,
+}
+
+impl Counts {
+    /// Zeros for the counters among these metrics; counting them later does not allocate.
+    #[must_use]
+    pub fn with(metrics: &[Metric]) -> Self {
+        let mut counts = Self::default();
+        for metric in metrics {
+            if metric.info().kind != MetricKind::Histogram {
+                counts.value(*metric);
+            }
+        }
+        counts
+    }
+
+    #[inline]
+    fn value(&mut self, metric: Metric) -> &mut u64 {
+        let index = metric.index();
+        if index >= self.values.len() {
+            self.values.resize(index + 1, None);
+        }
+        self.values[index].get_or_insert(0)
+    }
+
+    /// Adds this many.
+    #[inline]
+    pub fn add(&mut self, metric: Metric, more: u64) {
+        *self.value(metric) += more;
+    }
+
+    /// Keeps the largest value.
+    #[inline]
+    pub fn peak(&mut self, metric: Metric, value: u64) {
+        let largest = self.value(metric);
+        *largest = value.max(*largest);
+    }
+
+    /// Count of a metric; 0 where it was not declared.
+    #[must_use]
+    pub fn get(&self, metric: Metric) -> u64 {
+        self.values
+            .get(metric.index())
+            .copied()
+            .flatten()
+            .unwrap_or(0)
+    }
+
+    /// All that was declared, in the order of the registry.
+    pub fn iter(&self) -> impl Iterator<Item = (Metric, u64)> {
+        let all = self.values.iter().enumerate();
+        all.filter_map(|(index, value)| Some((Metric::at(index), (*value)?)))
+    }
+
+    /// Adds what another interval counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (metric, value) in other.iter() {
+            match metric.info() {
+                MetricInfo {
+                    kind: MetricKind::Peak,
+                    ..
+                } => self.peak(metric, value),
+                _ => self.add(metric, value),
+            }
+        }
+    }
+
+    /// Zeros for all that was declared.
+    pub fn reset(&mut self) {
+        for value in self.values.iter_mut().flatten() {
+            *value = 0;
+        }
+    }
+}
+
+impl Extend<(Metric, u64)> for Counts {
+    fn extend<T: IntoIterator<Item = (Metric, u64)>>(&mut self, counts: T) {
+        for (metric, value) in counts {
+            self.add(metric, value);
+        }
+    }
+}
+
+impl FromIterator<(Metric, u64)> for Counts {
+    fn from_iter<T: IntoIterator<Item = (Metric, u64)>>(counts: T) -> Self {
+        let mut all = Self::default();
+        all.extend(counts);
+        all
+    }
+}
+
+/// Reason why a producer waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// For nothing but its event loop: a message is due, and may go.
+    #[default]
+    Ready,
+    /// For the time of its next message, or it has sent its share.
+    Schedule,
+    /// For the broker's answers: its in-flight budget is used up.
+    Budget,
+    /// For the broker to say that it takes more messages: credit, as in AMQP 1.0.
+    Credit,
+    /// For its socket, which takes no more bytes.
+    Socket,
+    /// For the broker to lift `connection.blocked`.
+    Blocked,
+    /// For a connection.
+    Away,
+}
+
+/// Where time went: that of all producers added up, and that of the event loops. Nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// See [`Wait::Ready`].
+    pub ready: Nanos,
+    /// See [`Wait::Schedule`].
+    pub schedule: Nanos,
+    /// See [`Wait::Budget`].
+    pub budget: Nanos,
+    /// See [`Wait::Credit`].
+    pub credit: Nanos,
+    /// See [`Wait::Socket`].
+    pub socket: Nanos,
+    /// See [`Wait::Blocked`].
+    pub blocked: Nanos,
+    /// See [`Wait::Away`].
+    pub away: Nanos,
+    /// Of the event loops' time, what they had nothing to do in.
+    pub loop_idle: Nanos,
+    /// The event loops' time.
+    pub loop_time: Nanos,
+}
+
+impl Waits {
+    /// Adds a producer's time.
+    #[inline]
+    pub fn note(&mut self, wait: Wait, length: Nanos) {
+        *match wait {
+            Wait::Ready => &mut self.ready,
+            Wait::Schedule => &mut self.schedule,
+            Wait::Budget => &mut self.budget,
+            Wait::Credit => &mut self.credit,
+            Wait::Socket => &mut self.socket,
+            Wait::Blocked => &mut self.blocked,
+            Wait::Away => &mut self.away,
+        } += length;
+    }
+
+    /// Adds another interval's.
+    pub fn add(&mut self, other: &Self) {
+        self.ready += other.ready;
+        self.schedule += other.schedule;
+        self.budget += other.budget;
+        self.credit += other.credit;
+        self.socket += other.socket;
+        self.blocked += other.blocked;
+        self.away += other.away;
+        self.loop_idle += other.loop_idle;
+        self.loop_time += other.loop_time;
+    }
+
+    /// All producers' time.
+    #[must_use]
+    pub fn producing(&self) -> Nanos {
+        let theirs = self.budget + self.credit + self.socket + self.blocked + self.away;
+        self.ready + self.schedule + theirs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_its_own_sum() {
+        let causes = [
+            Wait::Ready,
+            Wait::Schedule,
+            Wait::Budget,
+            Wait::Credit,
+            Wait::Socket,
+            Wait::Blocked,
+            Wait::Away,
+        ];
+        let mut waits = Waits::default();
+        for (i, wait) in causes.into_iter().enumerate() {
+            waits.note(wait, Nanos(1 << i));
+        }
+        assert_eq!((waits.ready, waits.away), (Nanos(1), Nanos(64)));
+        assert_eq!(waits.producing(), Nanos(127));
+        let mut twice = waits;
+        twice.add(&waits);
+        assert_eq!(twice.producing(), Nanos(254));
     }
 }

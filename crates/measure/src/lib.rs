@@ -3,44 +3,46 @@
 //!
 //! Nothing here allocates after construction on a recording path.
 
-mod clock;
-mod counted;
-mod counts;
 mod interval;
-mod latencies;
 pub mod ledger;
-mod length;
 mod metric;
-mod named;
-mod percent;
-mod phase;
 mod problem;
 mod quantity;
 mod recorder;
-mod refused;
-mod scenario_role;
 mod slice_recorder;
-mod summaries;
+mod text;
 mod units;
-mod waits;
 
-pub use clock::{Clock, wall_clock_unix_ns};
-pub use counted::{count, counted, shell_word};
-pub use counts::Counts;
-pub use interval::{Counters, Interval, Slice};
-pub use latencies::Latencies;
-pub use length::{Length, LengthRange};
-pub use metric::{Metric, MetricInfo, MetricKind, described};
-pub use percent::{percent_decoded, percent_encoded};
-pub use phase::Phase;
-pub use problem::Problem;
-pub use quantity::{Bytes, Rate, from_number_or_text, per_second, whole_number};
-pub use recorder::{
-    DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent, new_histogram,
+pub use interval::{Counters, Counts, Interval, Slice, Wait, Waits};
+pub use metric::{Metric, MetricInfo, MetricKind, ScenarioRole, described};
+pub use problem::{Problem, Refused};
+pub use quantity::{
+    Bytes, Length, LengthRange, Rate, from_number_or_text, per_second, whole_number,
 };
-pub use refused::Refused;
-pub use scenario_role::ScenarioRole;
+pub use recorder::{
+    DueHistogram, HIGHEST_NS, Latencies, LatencySummary, Phase, Recorder, SIGNIFICANT_DIGITS,
+    Summaries, lowest_equivalent, new_histogram,
+};
 pub use slice_recorder::{SliceHistogram, SliceRecorder};
-pub use summaries::{LatencySummary, Summaries};
-pub use units::{Nanos, Time};
-pub use waits::{Wait, Waits};
+pub use text::{count, counted, percent_decoded, percent_encoded, shell_word};
+pub use units::{Clock, Nanos, Time, wall_clock_unix_ns};
+
+/// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`.
+#[macro_export]
+macro_rules! named {
+    ($(#[$of:meta])* $visible:vis enum $kind:ident { $($(#[$doc:meta])* $value:ident = $name:literal,)+ }) => {
+        $(#[$of])*
+        $visible enum $kind { $($(#[$doc])* $value,)+ }
+
+        impl $kind {
+            /// All of them, in their order.
+            $visible const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
+
+            /// Name for people.
+            #[must_use]
+            $visible const fn name(self) -> &'static str {
+                match self { $(Self::$value => $name,)+ }
+            }
+        }
+    };
+}

@@ -93,7 +93,8 @@ impl Access {
         self.capabilities & capability != 0
     }
 
-    /// Whether the kernel shows a part. `perf_event_paranoid` is taken for 2 where it cannot be read, `kptr_restrict` for 1.
+    /// Whether the kernel shows a part. `perf_event_paranoid` is taken for 2 where it cannot be read, `kptr_restrict`
+    /// for 1.
     #[must_use]
     pub fn shows(&self, part: AccessPart) -> bool {
         let is_trusted = self.has(PERFMON | SYS_ADMIN);

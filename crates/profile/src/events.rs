@@ -1,9 +1,16 @@
-//! The table of events that can be sampled: what the kernel is asked for, and what a sample counts.
+//! The table of events that can be sampled: what the kernel is asked for, and what a sample counts; each event as this
+//! kernel knows it; and how to sample, as users of the crate say it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use measure::Nanos;
 use perf_event_open_sys::bindings as b;
 use stacks::{EventKind, USUAL_EVENT};
+
+use crate::Error;
+use crate::allocators::{self, Probe};
+use crate::tracepoint::{Field, Tracepoint};
 
 /// Letters that each half of a tracepoint's name may have.
 const LONGEST_NAME: usize = 64;
@@ -20,7 +27,7 @@ pub struct Event {
     /// Kind of event.
     pub kind: EventKind,
     pub(crate) source: EventSource,
-    pub(crate) pace: Pace,
+    pace: Pace,
     pub(crate) weight: Weight,
 }
 
@@ -43,7 +50,7 @@ pub(crate) enum EventSource {
 
 /// How many of the events become samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+enum Pace {
     /// So many a second and thread that the frequency is not exceeded; those between are counted.
     Frequency,
     /// Each of them.
@@ -210,6 +217,218 @@ impl Event {
     }
 }
 
+/// An event as this kernel knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KernelEvent {
+    /// One of its own counters: `PERF_COUNT_SW_*`.
+    Software(u32),
+    /// A place in its code.
+    Tracepoint(Tracepoint),
+    /// Places in the process's code.
+    Probes(Probes),
+    /// The ends of calls for address space.
+    Calls(Arc<[(SystemCall, Tracepoint)]>),
+}
+
+/// Places in a process's code, and what is counted there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Probes {
+    pub(crate) places: Arc<[Probe]>,
+    /// Bytes are counted, rather than calls.
+    pub(crate) by_bytes: bool,
+    /// Calls or bytes that a sample stands for.
+    pub(crate) one_in: u32,
+    /// Where the kernel tells that the process has another program, if that matters and the kernel shows it.
+    pub(crate) exec: Option<Tracepoint>,
+}
+
+impl KernelEvent {
+    /// Looks an event up, for a process.
+    ///
+    /// # Errors
+    /// As [`Tracepoint::find`] and [`allocators::find`].
+    pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Error> {
+        let field = match event.weight {
+            Weight::Field(name) => Some(name),
+            _ => None,
+        };
+        let probes = |places: Result<Arc<[Probe]>, Error>| {
+            Ok(Self::Probes(Probes {
+                places: places?,
+                by_bytes: event.weight == Weight::Requested,
+                one_in: event.one_in(),
+                exec: match event.weight {
+                    Weight::Held => exec().ok(),
+                    _ => None,
+                },
+            }))
+        };
+        match event.source {
+            EventSource::Software(number) => Ok(Self::Software(number)),
+            EventSource::Tracepoint => {
+                Tracepoint::find(&event.kernel_name, field).map(Self::Tracepoint)
+            }
+            EventSource::Allocations => probes(allocators::find(pid, &allocators::ALLOCATE)),
+            EventSource::Frees => probes(allocators::find(pid, &allocators::FREE)),
+            EventSource::Blocks => probes(allocators::find_followed(pid)),
+            EventSource::AddressSpace => find().map(Self::Calls),
+        }
+    }
+
+    /// Whether it happens on a thread's own event. Others make the copier's program run for all threads at once.
+    pub(crate) const fn is_of_thread(&self) -> bool {
+        matches!(self, Self::Software(_))
+    }
+
+    /// Whether it is a place in the kernel's code.
+    pub(crate) const fn is_tracepoint(&self) -> bool {
+        matches!(self, Self::Tracepoint(_))
+    }
+
+    /// Whether only the copier's program can take it.
+    pub(crate) const fn needs_program(&self) -> bool {
+        matches!(self, Self::Probes(_) | Self::Calls(_))
+    }
+
+    /// `perf_event_attr.type` and `perf_event_attr.config` of what is opened on each thread.
+    pub(crate) const fn attribute(&self) -> (u32, u64) {
+        match self {
+            Self::Software(number) => (b::PERF_TYPE_SOFTWARE, *number as u64),
+            Self::Tracepoint(tracepoint) => (b::PERF_TYPE_TRACEPOINT, tracepoint.number),
+            Self::Probes(_) | Self::Calls(_) => {
+                (b::PERF_TYPE_SOFTWARE, b::PERF_COUNT_SW_DUMMY as u64)
+            }
+        }
+    }
+
+    /// The field that its samples weigh by.
+    pub(crate) const fn field(&self) -> Option<Field> {
+        match self {
+            Self::Software(_) | Self::Probes(_) | Self::Calls(_) => None,
+            Self::Tracepoint(tracepoint) => tracepoint.field,
+        }
+    }
+}
+
+/// How to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The event that samples are taken at.
+    pub event: Event,
+    /// Samples per second and thread, where not each event is one; at most `kernel.perf_event_max_sample_rate`.
+    pub frequency: u32,
+    /// Whether to ask for the kernel's own frames. Where the kernel refuses them the profile is of
+    /// user space only, and a note says so.
+    pub kernel: bool,
+    /// How stacks are unwound.
+    pub stacks: Stacks,
+    /// Blocked times of a thread that are shorter are left out of its time off CPU.
+    pub min_block: Nanos,
+}
+
+/// How stacks are unwound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stacks {
+    /// By what makes most of them whole, of what the kernel allows; the profile says what that was.
+    #[default]
+    Whole,
+    /// By frame pointers alone, as the kernel does.
+    FramePointers,
+}
+
+impl Stacks {
+    /// All ways, by the names that users give.
+    pub const ALL: [(&'static str, Self); 2] = [
+        ("whole", Self::Whole),
+        ("frame-pointers", Self::FramePointers),
+    ];
+
+    /// The way of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, stacks)| stacks)
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        // 999 rather than 1,000, so as not to beat with what runs once a millisecond.
+        Self {
+            event: Event::usual(),
+            frequency: 999,
+            kernel: true,
+            stacks: Stacks::Whole,
+            min_block: Nanos::from_millis(1),
+        }
+    }
+}
+
+/// A call that changes what a process has mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum SystemCall {
+    Mmap = 1,
+    Munmap,
+    Mremap,
+    Brk,
+    /// It has another program from now on, and nothing of what it had.
+    Exec,
+}
+
+const EXEC: &str = "sched:sched_process_exec";
+
+/// All of them, each with where it is done.
+static CALLS: [(SystemCall, &str); 5] = [
+    (SystemCall::Mmap, "syscalls:sys_exit_mmap"),
+    (SystemCall::Munmap, "syscalls:sys_exit_munmap"),
+    (SystemCall::Mremap, "syscalls:sys_exit_mremap"),
+    (SystemCall::Brk, "syscalls:sys_exit_brk"),
+    (SystemCall::Exec, EXEC),
+];
+
+impl SystemCall {
+    /// Number in a record.
+    pub(crate) const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The call of a number.
+    pub(crate) fn of(number: u64) -> Option<Self> {
+        let mut calls = CALLS.iter().map(|(call, _)| *call);
+        calls.find(|call| u64::from(call.number()) == number)
+    }
+
+    /// The program at its end (`stack_copy/kernel/programs.c`).
+    pub(crate) const fn program(self) -> &'static str {
+        match self {
+            Self::Mmap => "mmap",
+            Self::Munmap => "munmap",
+            Self::Mremap => "mremap",
+            Self::Brk => "brk",
+            Self::Exec => "exec",
+        }
+    }
+}
+
+/// The calls, and where this kernel tells that they are done.
+///
+/// # Errors
+/// As [`Tracepoint::find`].
+pub(crate) fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Error> {
+    let calls = CALLS.iter();
+    let found = calls.map(|&(call, name)| Ok((call, Tracepoint::find(name, None)?)));
+    found.collect()
+}
+
+/// Where this kernel tells that a process has another program.
+///
+/// # Errors
+/// As [`Tracepoint::find`].
+pub(crate) fn exec() -> Result<Tracepoint, Error> {
+    Tracepoint::find(EXEC, None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,5 +460,14 @@ mod tests {
             assert_eq!(event.period_ns(1_000), if on_cpu { 1_000_000 } else { 0 });
         }
         assert_eq!(Event::usual().period_ns(0), 0);
+    }
+
+    #[test]
+    fn each_call_has_a_number_of_its_own() {
+        for (call, _) in CALLS {
+            assert_eq!(SystemCall::of(call.number().into()), Some(call));
+        }
+        assert_eq!(SystemCall::of(0), None);
+        assert_eq!(SystemCall::of(u64::MAX), None);
     }
 }

@@ -4,15 +4,14 @@
 //! source -> record -> converter { threads, unwind, stack_table { symbols } } -> StacksWriter
 //! ```
 //!
-//! [`Sampler::attach`] opens an event of the table in `events` on every thread, [`Sampler::start`] switches them
-//! on, a thread of its own (`worker`) hands the records of a `source` to the `converter`,
-//! [`Sampler::stop`] ends it. Stacks of code without frame pointers are copied at the sample by a
-//! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are, and reads names of Erlang functions; `jvm` has a Java virtual machine write down the names of what it compiled. `perf_data` reads what
-//! `perf record` has written. This is the only crate
-//! of the workspace with `unsafe` code, all of it in the module `source::perf::sys`.
+//! [`Sampler::attach`] opens an event of the table in `events` on every thread, [`Sampler::start`] switches them on, a
+//! thread of its own (`worker`) hands the records of a `source` to the `converter`, [`Sampler::stop`] ends it. Stacks
+//! of code without frame pointers are copied at the sample by a program in the kernel (`stack_copy`); `beam` tells it
+//! where Erlang stacks are, and reads names of Erlang functions; `jvm` has a Java virtual machine write down the names
+//! of what it compiled. `perf_data` reads what `perf record` has written. This is the only crate of the workspace with
+//! `unsafe` code, all of it in the module `source::perf::sys`.
 
 mod access;
-mod address_space;
 mod allocators;
 mod beam;
 mod converter;
@@ -20,22 +19,16 @@ mod error;
 mod events;
 mod held;
 mod jvm;
-mod kernel_event;
 mod late_names;
-mod mappings;
 mod memory;
-mod options;
 mod pauses;
 mod perf_data;
-mod ranges;
 mod record;
 mod sampler;
 mod source;
 mod stack_copy;
 mod stack_table;
-mod switch;
 mod symbols;
-mod target;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -48,10 +41,8 @@ pub use access::{Access, AccessPart, Remedy};
 pub use beam::beam_functions;
 pub use converter::Outcome;
 pub use error::Error;
-pub use events::{EVENTS, Event};
-pub use options::{Options, Stacks};
+pub use events::{EVENTS, Event, Options, Stacks};
 pub use perf_data::PERF_DATA;
-pub use sampler::Sampler;
-pub use switch::SamplingSwitch;
+pub use sampler::{Sampler, SamplingSwitch};
 pub use symbols::{go_functions, has_erlang_names};
 pub use worker::PROCESS_ENDED;

@@ -7,8 +7,8 @@ use measure::{Clock, Nanos, Time};
 
 use crate::source::perf::PerfEvents;
 
-/// Whether samples are taken, and what the process did while none were. All that switches events on or off does it here, so
-/// that a pause which comes while sampling begins or ends leaves nothing switched on.
+/// Whether samples are taken, and what the process did while none were. All that switches events on or off does it
+/// here, so that a pause which comes while sampling begins or ends leaves nothing switched on.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses(Mutex<PauseState>);
 

@@ -5,30 +5,24 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use linux::Status;
-use linux::threads;
+use linux::{Status, threads};
 use measure::{Clock, Problem, Time};
 use rustix::event::EventfdFlags;
 use stacks::{ProfileHeader, StacksWriter};
 
 use crate::Error;
 use crate::converter::{Converter, Outcome, Subject};
-use crate::events::Weight;
+use crate::events::{KernelEvent, Options, Weight};
 use crate::jvm::Jvm;
-use crate::kernel_event::KernelEvent;
 use crate::late_names::LateNames;
-use crate::options::Options;
 use crate::pauses::Pauses;
-use crate::source::SampleSource;
 use crate::source::blocked::{BlockedTimes, Wakings};
-use crate::source::in_order::SamplesInOrder;
 use crate::source::perf::{self, Capabilities, PerfEvents, permission};
+use crate::source::{SampleSource, SamplesInOrder};
 use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
-use crate::switch::SamplingSwitch;
 use crate::symbols::Symbols;
-use crate::target::Target;
-use crate::threads::Threads;
+use crate::threads::{Target, Threads};
 use crate::unwind::{self, Chosen};
 use crate::worker::{Signals, Turn, Worker};
 
@@ -226,8 +220,8 @@ impl Sampler {
         }
     }
 
-    /// Memory that is taken or given back from an instant on does not count in what is held. Tell it as soon as the instant
-    /// has come.
+    /// Memory that is taken or given back from an instant on does not count in what is held. Tell it as soon as the
+    /// instant has come.
     pub fn hold_until(&self, at: Time) {
         let before = &self.signals.held_until_ns;
         before.fetch_min(at.0, Ordering::AcqRel);
@@ -243,8 +237,8 @@ impl Sampler {
         }
     }
 
-    /// Whether a tracepoint stays open while sampling is switched off: whatever passes it takes the kernel's longer way all the
-    /// same.
+    /// Whether a tracepoint stays open while sampling is switched off: whatever passes it takes the kernel's longer way
+    /// all the same.
     #[must_use]
     pub const fn stays_in_the_way(&self) -> bool {
         self.stays_in_the_way
@@ -361,5 +355,38 @@ fn system(what: &str, source: impl Into<std::io::Error>) -> Error {
     Error::System {
         what: what.into(),
         source: source.into(),
+    }
+}
+
+/// Switches a sampler off and on again, so that what it costs can be seen. While it is off, nothing of it is in the
+/// process's way but its switched off events, which the kernel passes over when threads take turns;
+/// [`Sampler::stays_in_the_way`] says where more stays. It outlives its sampler, and then does nothing.
+#[derive(Clone, Debug)]
+pub struct SamplingSwitch {
+    events: Arc<PerfEvents>,
+    signals: Arc<Signals>,
+    pid: u32,
+}
+
+impl SamplingSwitch {
+    /// Takes no samples from now on. What memory does meanwhile is not seen: do not pause what tells how much is held.
+    pub fn pause(&self) {
+        let pauses = &self.signals.pauses;
+        pauses.pause(&self.events, linux::cpu_time(self.pid));
+        // What was sampled until now is fetched at once, so that this costs nothing later.
+        let _ = rustix::io::write(&self.signals.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Takes samples again.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn resume(&self) -> Result<(), Error> {
+        let pauses = &self.signals.pauses;
+        let resumed = pauses.resume(&self.events, linux::cpu_time(self.pid));
+        resumed.map_err(|source| Error::System {
+            what: "switch an event on".into(),
+            source,
+        })
     }
 }

@@ -16,7 +16,7 @@ use crate::converter::{Converter, Outcome, Part};
 use crate::pauses::Pauses;
 use crate::record::Record;
 use crate::source::{Damaged, SampleSource};
-use crate::target::Target;
+use crate::threads::Target;
 
 /// Records are fetched at least this often. Ten wake-ups a second cost little, and leave each ring
 /// five times as much room as it needs.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use archive::ConnectionTime;
-use linux::tcp_info::TcpInfo;
+use linux::sockets::TcpInfo;
 use measure::Nanos;
 
 /// TCP's counts for each connection up to an instant, by its socket's inode.

@@ -9,11 +9,10 @@ use std::sync::OnceLock;
 
 use thiserror::Error;
 
-use super::frame_pattern::{FramePattern, symbol};
 use super::frames::{Frame, FrameKind};
 use super::model::Profile;
-use crate::class::Class;
-use crate::summary::ClassShare;
+use super::pattern::{FramePattern, symbol};
+use crate::summary::{Class, ClassShare};
 
 const BUILT_IN: &str = include_str!("classes.txt");
 /// In place of a class: a frame that counts for its caller.

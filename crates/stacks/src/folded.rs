@@ -8,11 +8,9 @@ use std::io::{self, BufRead};
 
 use measure::Time;
 
-use super::fold::{Detail, FoldedNames, NO_THREAD};
-use super::frames::{Frame, FrameKind, UNKNOWN};
+use super::fold::{Detail, FoldedNames, NO_THREAD, ThreadRules};
+use super::frames::{Frame, FrameKind, UNKNOWN, is_root_function};
 use super::model::{Profile, ProfileHeader, Sample, Unwinding};
-use super::roots::is_root_function;
-use super::threads::ThreadRules;
 use super::tree::Builder;
 use crate::bounded::{self, Line};
 
@@ -20,9 +18,9 @@ use crate::bounded::{self, Line};
 const LONGEST_LINE: u64 = 1 << 20;
 
 impl Profile {
-    /// The profile as folded text. The first field is the thread's group, unless no thread has a
-    /// name; names are changed as [`folded_name`] says. Lines are in the order of the stack tree, which depends on nothing but
-    /// the profile.
+    /// The profile as folded text. The first field is the thread's group, unless no thread has a name; names are
+    /// changed as [`folded_name`] says. Lines are in the order of the stack tree, which depends on nothing but the
+    /// profile.
     #[must_use]
     pub fn folded(&self) -> String {
         let mut text = String::new();
@@ -59,8 +57,8 @@ impl Profile {
     }
 }
 
-/// Two profiles as `difffolded.pl` writes them: `stack weight-of-a weight-of-b`, each stack of either once, in their order
-/// as text. Threads stand in it where both profiles name theirs.
+/// Two profiles as `difffolded.pl` writes them: `stack weight-of-a weight-of-b`, each stack of either once, in their
+/// order as text. Threads stand in it where both profiles name theirs.
 #[must_use]
 pub fn folded_beside(a: &Profile, b: &Profile) -> String {
     let threads = a.has_threads() && b.has_threads();
@@ -258,7 +256,8 @@ struct Evidence {
     alone: HashSet<String>,
 }
 
-/// Whether it is a thread with its number, as async-profiler (`[main tid=7]`) and `stackcollapse-perf.pl` (`java-12/13`) write it.
+/// Whether it is a thread with its number, as async-profiler (`[main tid=7]`) and `stackcollapse-perf.pl`
+/// (`java-12/13`) write it.
 fn is_numbered(field: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     let of_perf = field.rsplit_once('-').is_some_and(|(_, numbers)| {
@@ -435,7 +434,8 @@ const MOST_EXACT: f64 = 9e15;
 const ENOUGH: f64 = 1e3;
 
 impl Fractions {
-    /// Multiplies all weights by the first power of ten that leaves no fraction which matters; what they count then, and a note on it.
+    /// Multiplies all weights by the first power of ten that leaves no fraction which matters; what they count then,
+    /// and a note on it.
     fn scale(&self, samples: &mut [Sample]) -> (&'static str, Option<String>) {
         if self.0.is_empty() {
             return (ProfileHeader::WEIGHT, None);

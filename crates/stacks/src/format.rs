@@ -103,8 +103,8 @@ pub const FORMATS: [Format; 7] = [
         read: Some(Reader {
             recognises: |it| it.bytes.starts_with(b"{\"header\":"),
             read: |input| {
-                // Long recordings are plain files, and take at most twice their length; what is packed, or comes through
-                // a pipe, can stand for any amount.
+                // Long recordings are plain files, and take at most twice their length; what is packed, or comes
+                // through a pipe, can stand for any amount.
                 let length = match input.file {
                     Some(file) => usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX),
                     None => 0,

@@ -1,4 +1,5 @@
-//! Frames: one function each.
+//! Frames: one function each; names of Java methods, and functions without callers, where stacks begin. The table is
+//! data.
 
 use std::borrow::Cow;
 
@@ -206,6 +207,166 @@ impl Frame {
             FrameKind::Libc
         } else {
             FrameKind::Native
+        }
+    }
+}
+
+/// The name of code of a JVM: class and method, without types and what differs from run to run. HotSpot writes
+/// `int java.lang.String.indexOf(int, int)`, agents `Ljava/lang/String;::indexOf` or `java.lang.String::indexOf`. All
+/// that is interpreted has one name.
+#[must_use]
+pub fn java_method(name: &str) -> String {
+    if name == "Interpreter" {
+        return "[interpreted]".to_owned();
+    }
+    // Stubs and adapters are written in words: `StubRoutines (1)`.
+    let method = match name.split_once('(') {
+        Some((_, rest)) if !rest.contains(')') => return name.to_owned(),
+        Some((method, _)) if method.ends_with([' ', ')']) || method.is_empty() => {
+            return name.to_owned();
+        }
+        Some((method, _)) => method.rsplit(' ').next().unwrap_or(method),
+        None => name,
+    };
+    let Some((class, method)) = method.rsplit_once("::") else {
+        return without_numbers(method);
+    };
+    let inner = class.strip_prefix('L').and_then(|it| it.strip_suffix(';'));
+    let class = inner.map_or_else(|| class.to_owned(), |path| path.replace('/', "."));
+    without_numbers(&format!("{class}.{method}"))
+}
+
+/// Without the number of a lambda and the address of a hidden class: `A$$Lambda$14/0x0000000800c03000.run`.
+fn without_numbers(name: &str) -> String {
+    const LAMBDA: &str = "$$Lambda$";
+    let mut text = name.to_owned();
+    for (begin, radix) in [(LAMBDA, 10), ("/0x", 16), ("+0x", 16)] {
+        if let Some(at) = text.find(begin) {
+            let rest = text.get(at + begin.len()..).unwrap_or_default();
+            let rest = rest.trim_start_matches(|it: char| it.is_digit(radix));
+            // The flight recorder writes a number of the class: `A$$Lambda$14.360062456.run`.
+            let number = rest.trim_start_matches(['.', '/']);
+            let behind = number.trim_start_matches(|it: char| it.is_ascii_digit());
+            let is_number =
+                behind.len() < number.len() && matches!(behind.get(..1), None | Some("."));
+            let rest = if is_number { behind } else { rest }.to_owned();
+            let kept = if begin == LAMBDA {
+                at + LAMBDA.len() - 1
+            } else {
+                at
+            };
+            text.truncate(kept);
+            text.push_str(&rest);
+        }
+    }
+    text
+}
+
+/// Functions at the root of a thread or process, by their whole name.
+const WHOLE: [&str; 20] = [
+    // What an Erlang process returns to when its function is done.
+    "$erts_beamasm:normal_exit/0",
+    // Processes.
+    "_start",
+    "main",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    // Threads.
+    "start_thread",
+    "__clone",
+    "clone",
+    "__clone3",
+    "clone3",
+    "__clone_internal",
+    // Go: goroutines, and what runs before the first; with the linker's mark of functions in assembler where names
+    // come from the symbol table.
+    "runtime.goexit",
+    "runtime.goexit.abi0",
+    "runtime.rt0_go",
+    "runtime.rt0_go.abi0",
+    // HotSpot.
+    "thread_native_entry",
+    // Threads of the kernel, and those that have just been born.
+    "ret_from_fork",
+    "ret_from_fork_asm",
+    "kthread",
+];
+
+/// Roots by the last part of their name.
+const LAST_PART: [&str; 1] = [
+    // Rust's own, below which a C library without symbols has nothing to say.
+    "::thread_start",
+];
+
+/// Where schedulers begin: the loop of a BEAM's, a thread of Go's, and the switch from a goroutine to that. What lies
+/// above is left over from the Erlang process or goroutine that ran before, or of the C library that started the
+/// thread.
+const SCHEDULERS: [&str; 5] = [
+    "$global::process_main",
+    "runtime.mstart",
+    "runtime.mstart.abi0",
+    "runtime.mcall",
+    "runtime.mcall.abi0",
+];
+
+/// Whether nothing above this function called it, whatever the stack says.
+#[must_use]
+pub fn is_first_function(function: &str) -> bool {
+    SCHEDULERS.contains(&function)
+}
+
+/// Whether a stack that contains this function reaches the root of its thread, or of its Erlang
+/// process.
+#[must_use]
+pub fn is_root_function(function: &str) -> bool {
+    is_first_function(function)
+        || WHOLE.contains(&function)
+        || LAST_PART.iter().any(|end| function.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn java_methods_have_one_name_whoever_wrote_it() {
+        for (written, name) in [
+            (
+                "java.lang.Object java.util.HashMap.get(java.lang.Object)",
+                "java.util.HashMap.get",
+            ),
+            ("void Known$Inner.<init>()", "Known$Inner.<init>"),
+            ("long[] a.b.c(int[], java.lang.String[][])", "a.b.c"),
+            ("Ljava/util/HashMap;::get", "java.util.HashMap.get"),
+            (
+                "java.util.HashMap::get(Ljava/lang/Object;)Ljava/lang/Object;",
+                "java.util.HashMap.get",
+            ),
+            (
+                "void Known$$Lambda$14/0x0000000800c03000.run()",
+                "Known$$Lambda.run",
+            ),
+            ("Known$$Lambda$14.360062456.run", "Known$$Lambda.run"),
+            (
+                "void Known$$Lambda/0x00007f0001003000.run()",
+                "Known$$Lambda.run",
+            ),
+            (
+                "void java.lang.invoke.LambdaForm$MH+0x0000000800c03000.invoke(int)",
+                "java.lang.invoke.LambdaForm$MH.invoke",
+            ),
+            ("Interpreter", "[interpreted]"),
+            ("StubRoutines (1)", "StubRoutines (1)"),
+            ("I2C/C2I adapters", "I2C/C2I adapters"),
+            ("vtable chunks", "vtable chunks"),
+            ("jlong_disjoint_arraycopy", "jlong_disjoint_arraycopy"),
+            ("void broken(", "void broken("),
+            ("()", "()"),
+            ("$$Lambda$", "$$Lambda"),
+            ("", ""),
+        ] {
+            assert_eq!(java_method(written), name, "{written}");
         }
     }
 }

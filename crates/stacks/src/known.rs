@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use thiserror::Error;
 
-use super::frame_pattern::{FramePattern, symbol};
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, USUAL_EVENT};
+use super::pattern::{FramePattern, symbol};
 use crate::summary::PatternShare;
 
 const BUILT_IN: &str = include_str!("known.txt");
@@ -132,8 +132,8 @@ struct Followed {
 }
 
 impl Profile {
-    /// The known patterns that have their share of the samples, the largest share first; none where these are not of CPU
-    /// time, of which all that is known is.
+    /// The known patterns that have their share of the samples, the largest share first; none where these are not of
+    /// CPU time, of which all that is known is.
     #[must_use]
     pub fn known_patterns(&self) -> Vec<PatternShare> {
         if !matches!(self.header.event.as_str(), USUAL_EVENT | "") {

@@ -9,22 +9,19 @@
 //! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
 //! Those of other crates are rows of the same kind ([`Profile::open_as`]).
 //!
-//! Files of others are read within bounds ([`bounded`]), packed or not; ours appear whole or not at all ([`Replacement`]).
+//! Files of others are read within bounds ([`bounded`]), packed or not; ours appear whole or not at all
+//! ([`Replacement`]).
 
 pub mod bounded;
-mod build_ids;
 mod builds;
-mod class;
 mod classes;
 mod comparable;
 mod firefox;
 mod fold;
 mod folded;
 mod format;
-mod frame_pattern;
 mod frames;
 mod grouped;
-mod java;
 mod jfr;
 mod known;
 mod merge;
@@ -34,57 +31,46 @@ mod packed;
 mod pattern;
 mod perf_script;
 mod pprof;
-mod processes;
 mod replace;
-mod roles;
-mod roots;
 mod shares;
 mod speedscope;
-mod squares;
 mod stacks;
 mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
-mod threads;
 mod tree;
-mod wait_rows;
-mod wait_rules;
 mod waits;
-mod window;
 mod work;
 
-pub use build_ids::Builds;
 pub use builds::{NearSamples, other_builds};
-pub use class::Class;
 pub use classes::{ClassRules, ClassRulesError};
 pub use comparable::{incomparable, incomparable_summaries};
-pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
+pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups, ThreadRules, ThreadRulesError};
 pub use folded::{FirstField, folded_beside, folded_name};
 pub use format::{
     Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name, other_than_text,
 };
-pub use frames::{Frame, FrameKind, SourceLine, UNKNOWN};
-pub use java::java_method;
+pub use frames::{
+    Frame, FrameKind, SourceLine, UNKNOWN, is_first_function, is_root_function, java_method,
+};
+pub use grouped::WaitBy;
 pub use known::{KnownPattern, KnownPatternError};
 pub use merge::Merge;
-pub use model::{EventKind, Profile, ProfileHeader, Sample, StackNode, USUAL_EVENT, Unwinding};
+pub use model::{
+    Builds, ErlangProcess, EventKind, Profile, ProfileHeader, Sample, Squares, StackNode,
+    USUAL_EVENT, Unwinding,
+};
 pub use open::{ProfileError, ReadOptions, sampled_events};
 pub use packed::{read_problem, unpacked};
 pub use perf_script::{Collapse, CollapseOptions, Inlined};
-pub use processes::ErlangProcess;
 pub use replace::{Replacement, replace_file, write_output, write_secret};
-pub use roots::{is_first_function, is_root_function};
 pub use shares::{ShareDetail, ShareName, ShareNode, ShareTree};
-pub use squares::Squares;
 pub use stacks::{Footer, StacksWriter};
-pub use summary::{ClassShare, FunctionShare, PatternShare, ProfileSummary, WorkShare};
+pub use summary::{Class, ClassShare, FunctionShare, PatternShare, ProfileSummary, WorkShare};
 pub use table::FunctionCount;
-pub use threads::{ThreadRules, ThreadRulesError};
 pub use tree::Builder;
-pub use wait_rows::WaitBy;
-pub use wait_rules::{WaitRules, WakeClue};
-pub use waits::{Wait, WaitReason};
+pub use waits::{Wait, WaitReason, WaitRules, WakeClue};
 pub use work::{Work, WorkBy, WorkKind};
 
 /// Names of the files of a folder with profiles.

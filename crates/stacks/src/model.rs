@@ -1,11 +1,12 @@
 //! The tables of a profile.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use measure::Time;
 use serde::{Deserialize, Serialize};
 
-use super::build_ids::Builds;
 use super::frames::Frame;
-use super::processes::ErlangProcess;
 use super::waits::Wait;
 
 /// The event that is sampled, and shown, where nobody names another.
@@ -65,7 +66,8 @@ impl ProfileHeader {
     pub const SCHEMA: &'static str = "bellows.stacks/1";
     /// The unit of weights of which nothing says what they count, as in folded text: samples, microseconds, bytes.
     pub const WEIGHT: &'static str = "weight";
-    /// Its parts, of weights that have fractions: powers of ten with what they are called. They are no numbers of samples.
+    /// Its parts, of weights that have fractions: powers of ten with what they are called. They are no numbers of
+    /// samples.
     pub const PARTS_OF_WEIGHT: [(i32, &'static str); 6] = [
         (1, "tenths"),
         (2, "hundredths"),
@@ -310,8 +312,196 @@ impl Profile {
     }
 }
 
+/// Which build files are of, where that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Builds(BTreeMap<String, String>);
+
+impl Builds {
+    /// Notes a file's build. One that is of several builds is of none that could be compared.
+    pub fn add(&mut self, file: &str, build: &str) {
+        let known = self.0.entry(file.to_owned());
+        let known = known.or_insert_with(|| build.to_owned());
+        if known != build {
+            known.clear();
+        }
+    }
+
+    /// Notes those of another profile.
+    pub fn add_all(&mut self, other: &Self) {
+        other
+            .0
+            .iter()
+            .for_each(|(file, build)| self.add(file, build));
+    }
+
+    /// The build of a file.
+    #[must_use]
+    pub fn of(&self, file: &str) -> Option<&str> {
+        let build = self.0.get(file).map(String::as_str);
+        build.filter(|it| !it.is_empty())
+    }
+
+    /// Whether none is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Builds by names without versions.
+    #[must_use]
+    pub fn without_versions(&self) -> Self {
+        let mut all = Self::default();
+        let builds = self.0.iter();
+        builds.for_each(|(file, build)| all.add(without_version(file), build));
+        all
+    }
+}
+
+/// A library's name without its version: `libcrypto.so` of `libcrypto.so.3`.
+pub(super) fn without_version(module: &str) -> &str {
+    let end = module
+        .find(".so.")
+        .map_or(module.len(), |at| at + ".so".len());
+    module.get(..end).unwrap_or(module)
+}
+
+/// Placeholder for processes beyond [`MOST_PROCESSES`].
+pub(super) const OTHER_PROCESSES: &str = "other processes";
+/// Distinct processes of a profile. A node that starts one for each request has any number.
+pub(super) const MOST_PROCESSES: usize = 1 << 16;
+
+/// Name of bellows' own looks into the node.
+const LOOKING: &str = "bellows, looking";
+
+/// Whether this is the module that bellows loads into a node for a while: `bellows_1a2b3c4d`.
+fn is_helper(module: &str) -> bool {
+    let hash = module.strip_prefix("bellows_").unwrap_or_default();
+    hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// An Erlang process, and what it does where the node has said it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ErlangProcess {
+    /// Its identifier as Erlang prints it: `<0.123.0>`.
+    pub id: String,
+    /// Role: `queue`, `channel`, `connection`, or the module that it runs; empty where not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub role: String,
+    /// The name of that queue, channel or connection, or the registered name; empty where it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The virtual host that it works for; empty where it works for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub vhost: String,
+    /// The connection that it works for; empty where it works for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub connection: String,
+    /// The node did not say what it is: its role is taken from its stacks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_stacks: bool,
+}
+
+impl ErlangProcess {
+    /// A process of which nothing is known but its identifier.
+    pub fn unnamed(id: impl Into<String>) -> Self {
+        let id = id.into();
+        Self {
+            id,
+            ..Self::default()
+        }
+    }
+
+    /// Whether nothing is known of it but its identifier.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        let Self {
+            id: _,
+            role,
+            name,
+            vhost,
+            connection,
+            from_stacks: _,
+        } = self;
+        [role, name, vhost, connection]
+            .iter()
+            .all(|it| it.is_empty())
+    }
+
+    /// Whether the node did not say what it is.
+    #[must_use]
+    pub fn is_unnamed(&self) -> bool {
+        self.from_stacks || self.is_unknown()
+    }
+
+    /// Label of processes of its role that the node did not name: `unnamed: connection`.
+    #[must_use]
+    pub fn unnamed_label(&self) -> String {
+        match self.role.as_str() {
+            "" => "unnamed: processes".to_owned(),
+            role if is_helper(role) => LOOKING.to_owned(),
+            role => format!("unnamed: {role}"),
+        }
+    }
+
+    /// Label: `queue orders-7`, `rabbit_event <0.321.0>`, `<0.123.0>`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let name = if self.name.is_empty() {
+            &self.id
+        } else {
+            &self.name
+        };
+        let of = match self.vhost.as_str() {
+            "" | "/" => String::new(),
+            vhost => format!(" in {vhost}"),
+        };
+        match self.role.as_str() {
+            "" => format!("{name}{of}"),
+            role => format!("{role} {name}{of}"),
+        }
+    }
+}
+
+/// A profile with the square of each sample's weight in the place of the weight, so that whatever adds weights up adds
+/// up squares. Where weights count samples that were added up before, each of them counts 1, and so does its square.
+#[derive(Clone, Debug)]
+pub struct Squares<'p> {
+    /// The profile with squares for weights, in units of `scale`.
+    pub profile: Cow<'p, Profile>,
+    /// Factor for weights: squares of nanoseconds have no place in an integer.
+    pub scale: f64,
+}
+
+impl Profile {
+    /// The squares of its weights.
+    #[must_use]
+    pub fn squares(&self) -> Squares<'_> {
+        if self.header.counts_samples() {
+            return Squares {
+                profile: Cow::Borrowed(self),
+                scale: 1.0,
+            };
+        }
+        let square = |weight: u64| u128::from(weight) * u128::from(weight);
+        let sum = self.samples.iter().fold(0u128, |sum, sample| {
+            sum.saturating_add(square(sample.weight))
+        });
+        let scale = (sum >> 62).max(1);
+        let mut profile = self.clone();
+        for sample in &mut profile.samples {
+            sample.weight = u64::try_from(square(sample.weight) / scale).unwrap_or(u64::MAX);
+        }
+        Squares {
+            profile: Cow::Owned(profile),
+            scale: scale as f64,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::tests::profile;
     use super::*;
 
     #[test]
@@ -332,5 +522,28 @@ mod tests {
             ..ProfileHeader::default()
         };
         assert_eq!(first.name(), "cpu");
+    }
+
+    #[test]
+    fn samples_that_were_added_up_are_their_own_squares() {
+        let profile = profile(&[("t;f", 7), ("t;g", 3)]);
+        let squares = profile.squares();
+        assert_eq!((squares.profile.total_weight(), squares.scale), (10, 1.0));
+    }
+
+    #[test]
+    fn times_and_bytes_are_squared_and_fit() {
+        let mut profile = profile(&[("t;f", 3_000_000_000), ("t;g", 4_000_000_000)]);
+        profile.header.unit = "nanoseconds".into();
+        let squares = profile.squares();
+        let sum = squares.profile.total_weight() as f64 * squares.scale;
+        assert!((sum / 25e18 - 1.0).abs() < 1e-9, "{sum}");
+        profile.samples[0].weight = u64::MAX;
+        let squares = profile.squares();
+        let sum = squares.profile.total_weight() as f64 * squares.scale;
+        assert!(
+            (sum / (u64::MAX as f64).powi(2) - 1.0).abs() < 1e-9,
+            "{sum}"
+        );
     }
 }

@@ -124,8 +124,8 @@ impl Profile {
     }
 
     /// Reads a profile, of the event that is named or else of the usual one: of a run folder, or a file in one of these
-    /// formats, told apart by content; gzip is unpacked. Files that were cut off are read as far as they go, with a note.
-    /// Each line of a function is a frame of its own, where lines are known.
+    /// formats, told apart by content; gzip is unpacked. Files that were cut off are read as far as they go, with a
+    /// note. Each line of a function is a frame of its own, where lines are known.
     ///
     /// # Errors
     /// The file cannot be read or is no profile, or the event was not sampled.
@@ -295,8 +295,8 @@ fn open_folder(
     }
 }
 
-/// Reads what a run folder has most of about an event; `None` where it has nothing of it. `profile.pb.gz` is of the event
-/// that stood first on the command line, so that only its content says which.
+/// Reads what a run folder has most of about an event; `None` where it has nothing of it. `profile.pb.gz` is of the
+/// event that stood first on the command line, so that only its content says which.
 fn open_event(
     formats: &[Format],
     folder: &Path,

@@ -34,8 +34,8 @@ impl fmt::Display for Unreadable {
 
 impl error::Error for Unreadable {}
 
-/// A decoder of one or more packed parts that tells what is wrong with its input from what the operating system refuses.
-/// `None` at the end. Zeros behind a part fill up a tape or a block, as gzip has it.
+/// A decoder of one or more packed parts that tells what is wrong with its input from what the operating system
+/// refuses. `None` at the end. Zeros behind a part fill up a tape or a block, as gzip has it.
 struct Unpacking<R>(Option<GzDecoder<R>>);
 
 impl<R: BufRead> Unpacking<R> {
@@ -83,8 +83,8 @@ impl<R: BufRead> Read for Unpacking<R> {
     }
 }
 
-/// The content of an input without a byte order mark, and whether gzip had packed it. What tells its format is in the first buffer,
-/// however slowly a pipe brings it.
+/// The content of an input without a byte order mark, and whether gzip had packed it. What tells its format is in the
+/// first buffer, however slowly a pipe brings it.
 ///
 /// # Errors
 /// The input cannot be read, its gzip is damaged, or there is gzip within gzip; [`read_problem`] says what to do.

@@ -25,10 +25,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::build_ids::Builds;
 use super::frames::{Frame, FrameKind, SourceLine};
-use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
-use super::processes::ErlangProcess;
+use super::model::{Builds, ErlangProcess, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use super::tree::{self, Interner};
 use super::waits::{Wait, WaitReason};
 use crate::{Replacement, bounded};
@@ -356,8 +354,9 @@ impl Profile {
     }
 }
 
-/// Reads a `.stacks` file as far as it is whole; what had to be left out stands in the notes. The inner error says why it
-/// is no profile: it does not begin with a header of a known version, or it would take more memory than `most` bytes.
+/// Reads a `.stacks` file as far as it is whole; what had to be left out stands in the notes. The inner error says why
+/// it is no profile: it does not begin with a header of a known version, or it would take more memory than `most`
+/// bytes.
 pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Profile, String>> {
     let mut bytes = Vec::with_capacity(256);
     let start = bounded::next_line(input, LONGEST_LINE, &mut bytes)?;

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use super::frames::Frame;
-use super::model::{Profile, Sample, StackNode};
-use super::processes::{ErlangProcess, MOST_PROCESSES, OTHER_PROCESSES};
+use super::model::{ErlangProcess, MOST_PROCESSES, OTHER_PROCESSES, Profile, Sample, StackNode};
 use super::waits::{MOST_WAITS, OTHER_WAKERS, Wait, WaitReason};
 
 /// Finds what a profile already contains. Grows with the number of distinct entries only.

@@ -5,19 +5,13 @@
 //! nanosecond, and [`tls`] checks who is at the other end. [`ClientStream`] and [`Poller`] are what an
 //! event loop of clients needs of them.
 
-mod connect;
 mod poll;
-mod readiness;
 mod socket;
 mod stream;
-mod timer;
 pub mod tls;
 
-pub use connect::ConnectAttempt;
-pub use poll::SystemPoll;
-pub use readiness::Readiness;
+pub use poll::{SystemPoll, Timer, sleep_until};
 pub use socket::{
-    ClientSocket, Output, Received, ServerSocket, Socket, SocketError, SocketOptions,
+    ClientSocket, Output, Readiness, Received, ServerSocket, Socket, SocketError, SocketOptions,
 };
-pub use stream::{ClientStream, ConnectOptions, Dial, Poller, Sleep, Wake};
-pub use timer::{Timer, sleep_until};
+pub use stream::{ClientStream, ConnectAttempt, ConnectOptions, Dial, Poller, Sleep, Wake};

@@ -1,15 +1,23 @@
-//! The system's poll for one event loop of clients, with the timer and the waker that it needs.
+//! The system's poll for one event loop of clients, with the waker that it needs, and a timer of nanosecond resolution;
+//! `epoll`'s own time-out counts milliseconds.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use mio::{Events, Poll, Token, Waker};
+use measure::Time;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
-use crate::readiness::Readiness;
-use crate::socket::{ClientSocket, SocketError};
+use crate::socket::{ClientSocket, Readiness, SocketError};
 use crate::stream::{ConnectOptions, Dial, Poller, Sleep};
-use crate::timer::{Timer, sleep_until};
 
 const TIMER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
@@ -85,5 +93,73 @@ impl Poller for SystemPoll {
         self.events
             .iter()
             .map(|event| (event.token().0, Readiness::from(event)))
+    }
+}
+
+/// A `timerfd` on the clock of [`measure::Clock`] that wakes its poll at a given time. It is
+/// edge-triggered, so nothing needs to be read: every expiry is an event of its own.
+#[derive(Debug)]
+pub struct Timer {
+    fd: OwnedFd,
+    armed: Time,
+}
+
+impl Timer {
+    /// A timer that is not set, for this thread's poll.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn register(registry: &Registry, token: Token) -> io::Result<Self> {
+        let timer = Self::new()?;
+        registry.register(
+            &mut SourceFd(&timer.fd.as_raw_fd()),
+            token,
+            Interest::READABLE,
+        )?;
+        Ok(timer)
+    }
+
+    fn new() -> io::Result<Self> {
+        // Best effort: without it sleeps of this thread are up to 50 us longer.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        Ok(Self {
+            fd: timerfd_create(TimerfdClockId::Monotonic, flags)?,
+            armed: Time(0),
+        })
+    }
+
+    /// Sets the timer to `at`, in place of the time that was set before.
+    ///
+    /// # Errors
+    /// The kernel refuses the time.
+    pub fn arm(&mut self, at: Time) -> io::Result<()> {
+        if at == self.armed {
+            return Ok(());
+        }
+        self.armed = at;
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let time = Itimerspec {
+            it_interval: zero,
+            it_value: timespec(at),
+        };
+        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &time)?;
+        Ok(())
+    }
+}
+
+/// Puts the thread to sleep until `at`, whatever its sockets do.
+pub fn sleep_until(at: Time) {
+    // An early return only means another look at the clock.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(at));
+}
+
+fn timespec(at: Time) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (at.0 % 1_000_000_000) as _,
     }
 }

@@ -5,14 +5,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
+use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use rustix::net::sockopt;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 
-use crate::readiness::Readiness;
 use crate::tls::{CIPHER_BYTES, Connector, Session, Side, TlsError};
 
 /// Result of a read.
@@ -445,4 +444,27 @@ fn connect_from(source: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
         Err(error) => return Err(error.into()),
     }
     Ok(TcpStream::from_std(socket.into()))
+}
+
+/// Whether a connection can be read and written, as a poll tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// There may be something to read, if only an end or an error.
+    pub is_readable: bool,
+    /// Bytes to write are taken.
+    pub is_writable: bool,
+    /// The other side has sent its last byte.
+    pub is_read_closed: bool,
+}
+
+impl From<&Event> for Readiness {
+    #[inline]
+    fn from(event: &Event) -> Self {
+        let (is_error, is_read_closed) = (event.is_error(), event.is_read_closed());
+        Self {
+            is_readable: event.is_readable() || is_read_closed || is_error,
+            is_writable: event.is_writable() || is_error,
+            is_read_closed: is_read_closed || is_error,
+        }
+    }
 }

@@ -238,3 +238,28 @@ fn the_memory_of_a_process_that_ends_is_the_last_that_it_had() {
     child.wait().unwrap();
     assert_eq!(tree.read(), None);
 }
+
+#[test]
+fn our_own_time_grows_with_work_and_nobody_has_none() {
+    let before = cpu_time(std::process::id()).unwrap();
+    let mut x = 1u64;
+    while cpu_time(std::process::id()).unwrap().saturating_sub(before) < Nanos(2_000_000) {
+        x = std::hint::black_box(x.wrapping_mul(3));
+    }
+    assert_eq!(cpu_time(0), None);
+    assert_eq!(cpu_time(u32::MAX), None);
+    // The largest number that Linux gives a process is 2^22.
+    assert_eq!(cpu_time((1 << 22) + 1), None);
+}
+
+#[test]
+fn another_process_can_be_read() {
+    let mut child = std::process::Command::new("sleep")
+        .arg("5")
+        .spawn()
+        .unwrap();
+    let time = cpu_time(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(time.is_some_and(|time| time < Nanos::SECOND), "{time:?}");
+}

@@ -1,5 +1,6 @@
 //! Several listeners on one port, in every combination of addresses that the kernel allows.
 
+use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
@@ -206,4 +207,59 @@ fn this_machine_is_told_from_others() {
     assert_eq!(addresses_here("::1", 5672).len(), 1);
     // TEST-NET-1 (RFC 5737) belongs to nobody.
     assert!(addresses_here("192.0.2.1", 5672).is_empty());
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_seen() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    let before = TcpInfo::of_own_connections_to(port);
+    if before.is_empty() {
+        // No sock_diag here, as in some sandboxes: no evidence, and nothing else is wrong.
+        return;
+    }
+    assert_eq!(before.len(), 1, "the peer's own side has another port");
+    stream.set_nonblocking(true).unwrap();
+    // More than both sockets' buffers take.
+    let filled = stream.write_all(&vec![0; 64 << 20]).map_err(|e| e.kind());
+    assert_eq!(filled, Err(ErrorKind::WouldBlock));
+    std::thread::sleep(Duration::from_millis(300));
+    let after = TcpInfo::of_own_connections_to(port);
+    let (inode, then) = before.first_key_value().unwrap();
+    let now = after[inode];
+    let full = now.peer_full_us - then.peer_full_us;
+    let busy = now.busy_us - then.busy_us;
+    assert!(full > 150_000 && busy > 150_000, "{now:?}");
+    assert!((1..1_000_000).contains(&now.shortest_round_trip_us));
+    assert_eq!(
+        now.acknowledged,
+        now.acknowledged.max(then.acknowledged + 1)
+    );
+    // Ours are behind whoever listens elsewhere, and not behind the one that has taken them.
+    let ours = TcpInfo::of_connections_behind(std::process::id(), port);
+    assert!(ours.contains_key(inode));
+    drop(peer);
+}
+
+#[test]
+fn answers_that_are_cut_or_strange_are_no_evidence() {
+    let mut seen = 0;
+    let mut count = |_, _, _| seen += 1;
+    assert!(parse(&[], &mut count));
+    for header in [[8, 0, 0, 0, 20, 0, 0, 0], [255, 0, 0, 0, 20, 0, 0, 0]] {
+        assert!(!parse(&header, &mut count), "no length of what there is");
+    }
+    // A response to IPv4 with an attribute of length 0, which would never end.
+    let mut message = vec![0; 16 + 72 + 4];
+    message[0] = 16 + 72 + 4;
+    message[4] = 20;
+    message[16] = AF_INET;
+    parse(&message, &mut count);
+    for cut in 0..message.len() {
+        parse(&message[..cut], &mut count);
+    }
+    assert_eq!(seen, 0);
+    assert_eq!(TcpInfo::parse(&[0; 8]), TcpInfo::default());
 }

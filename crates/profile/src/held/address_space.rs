@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use linux::maps;
 
-use super::blocks::Blocks;
-use crate::address_space::SystemCall;
-use crate::ranges::{Ranged, Ranges};
+use super::Blocks;
+use crate::events::SystemCall;
+use crate::memory::{Ranged, Ranges};
 use crate::stack_copy::{Extent, MOST_BLOCKS, Transfer};
 
 /// Ranges of addresses, each of a block.

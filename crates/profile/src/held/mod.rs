@@ -3,12 +3,11 @@
 //! What the process held before is not known, and what it gives back of that changes nothing.
 
 mod address_space;
-mod blocks;
+
+use std::collections::HashMap;
 
 use self::address_space::MappedRanges;
-use self::blocks::Blocks;
-use crate::address_space::SystemCall;
-use crate::events::{Event, EventSource, Weight};
+use crate::events::{Event, EventSource, SystemCall, Weight};
 use crate::stack_copy::{Extent, MOST_BLOCKS, Transfer};
 
 /// Blocks that a process holds, each with the `T` that took it.
@@ -88,12 +87,74 @@ impl<T> HeldMemory<T> {
     }
 }
 
-/// The bytes that a block stands for which chance has chosen, one in so many bytes: its own, and those of the blocks of its
-/// size that were not chosen.
+/// The bytes that a block stands for which chance has chosen, one in so many bytes: its own, and those of the blocks of
+/// its size that were not chosen.
 fn stands_for(bytes: u64, one_in: f64) -> u64 {
     let bytes = bytes as f64;
     let chosen = -(-bytes / one_in).exp_m1();
     (bytes / chosen).round() as u64
+}
+
+/// The blocks that are held.
+#[derive(Debug)]
+struct Blocks<T> {
+    by_number: HashMap<u64, Block<T>>,
+    most: usize,
+    left_out: u64,
+}
+
+#[derive(Debug)]
+struct Block<T> {
+    bytes: u64,
+    by: T,
+}
+
+impl<T> Blocks<T> {
+    /// None yet; `most` are followed.
+    fn new(most: usize) -> Self {
+        Self {
+            by_number: HashMap::new(),
+            most,
+            left_out: 0,
+        }
+    }
+
+    /// A block was taken; whether it is followed.
+    fn take(&mut self, number: u64, bytes: u64, by: impl FnOnce() -> T) -> bool {
+        if self.by_number.len() >= self.most {
+            self.leave_out();
+            return false;
+        }
+        let by = by();
+        self.by_number.insert(number, Block { bytes, by });
+        true
+    }
+
+    /// A block that was taken is not followed.
+    const fn leave_out(&mut self) {
+        self.left_out += 1;
+    }
+
+    /// So many bytes of a block were given back, if it is one.
+    fn give_back(&mut self, number: u64, bytes: u64) {
+        if let Some(block) = self.by_number.get_mut(&number) {
+            block.bytes = block.bytes.saturating_sub(bytes);
+            if block.bytes == 0 {
+                self.by_number.remove(&number);
+            }
+        }
+    }
+
+    /// Ends the account; returns the blocks held, with their bytes.
+    fn end(&mut self) -> Vec<(T, u64)> {
+        let blocks = std::mem::take(&mut self.by_number).into_values();
+        blocks.map(|it| (it.by, it.bytes)).collect()
+    }
+
+    /// Blocks that were not followed, since this was last asked.
+    fn left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.left_out)
+    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,6 @@
 //! `linux-perf-data` reads it, too, but asks for as much memory as a length in the file says, which must not be
 //! believed of a file from anywhere.
 
-mod attribute;
-mod event_names;
-mod frame_cache;
 mod header;
 mod processes;
 mod read;

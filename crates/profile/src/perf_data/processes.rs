@@ -8,7 +8,7 @@ use perf_event_open_sys::bindings as b;
 use stacks::{Frame, FrameKind};
 
 use super::header::text;
-use crate::mappings::Mappings;
+use crate::memory::Mappings;
 use crate::record::{Address, Fields, RawRecord};
 use crate::stack_copy::{MemoryCopy, StackCopy};
 use crate::symbols::{self, RecordedProcess, RecordedSymbols};
@@ -38,8 +38,8 @@ pub(super) struct Processes {
     mappings: usize,
     /// Mappings for which there was no room.
     left_out: u64,
-    /// Threads that have ended, the first one first. They are known until their room is needed: the kernel's last samples
-    /// of a thread come behind its end.
+    /// Threads that have ended, the first one first. They are known until their room is needed: the kernel's last
+    /// samples of a thread come behind its end.
     ended: VecDeque<Task>,
     /// Numbers of builds by path, and whether the file that is there now has that number.
     builds: HashMap<String, Vec<u8>>,
@@ -243,7 +243,8 @@ impl Processes {
             start,
             end,
             offset,
-            // However many files had the name, there are two to be told apart: one that can be read, and one that cannot.
+            // However many files had the name, there are two to be told apart: one that can be read, and one that
+            // cannot.
             inode: deleted.into(),
             path: path.into(),
             deleted,

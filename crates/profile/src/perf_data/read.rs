@@ -1,6 +1,6 @@
 //! From the records of `perf.data` to a profile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 use measure::Time;
@@ -9,9 +9,7 @@ use stacks::{
     Builder, Input, Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding, is_root_function,
 };
 
-use super::attribute::RecordedSample;
-use super::frame_cache::FrameCache;
-use super::header::Header;
+use super::header::{Header, RecordedSample};
 use super::processes::Processes;
 use super::records::{self, Ending};
 use crate::record::{Address, Fields, RawRecord};
@@ -20,8 +18,9 @@ use crate::record::{Address, Fields, RawRecord};
 const MODE: u16 = 7;
 const IN_KERNEL: u16 = 1;
 
-/// Reads a recording. The inner error says why it is no profile. Of several events the samples of one are read: of the one
-/// that the input asks for, or of the first in the order of the recording that has any; a note says which others there are.
+/// Reads a recording. The inner error says why it is no profile. Of several events the samples of one are read: of the
+/// one that the input asks for, or of the first in the order of the recording that has any; a note says which others
+/// there are.
 pub(super) fn read(input: &mut Input<'_>) -> io::Result<Result<Profile, String>> {
     let mut header = match Header::read(input.bytes, input.file)? {
         Ok(header) => header,
@@ -296,5 +295,76 @@ impl<'h> Reader<'h> {
         }
         profile.notes = notes;
         Ok(profile)
+    }
+}
+
+/// Addresses whose frames are kept.
+const MOST_ADDRESSES: usize = 1 << 20;
+
+/// Frames by address, and whether it is a return address.
+type Frames = HashMap<(u64, bool), Box<[u32]>>;
+
+/// Frames of the kernel, and of each process as long as its memory is the same.
+#[derive(Default)]
+struct FrameCache {
+    kernel: Frames,
+    by_pid: HashMap<u32, KnownFrames>,
+    /// The process that the next addresses are of, and the version of its memory.
+    pid: u32,
+    version: u64,
+    /// Frames of all.
+    len: usize,
+}
+
+struct KnownFrames {
+    version: u64,
+    frames: Frames,
+}
+
+impl FrameCache {
+    /// The next addresses are of this process, with this version of its memory.
+    fn enter(&mut self, pid: u32, version: u64) {
+        (self.pid, self.version) = (pid, version);
+        // A table that is emptied stays as large as it was, and is gone through each time: it is replaced.
+        if self
+            .by_pid
+            .get(&pid)
+            .is_some_and(|it| it.version != version)
+            && let Some(gone) = self.by_pid.remove(&pid)
+        {
+            self.len = self.len.saturating_sub(gone.frames.len());
+        }
+    }
+
+    /// The frames of an address of the kernel or of the process, looked up where it is new.
+    pub(super) fn frames(
+        &mut self,
+        address: Address,
+        is_caller: bool,
+        look_up: impl FnOnce() -> Box<[u32]>,
+    ) -> &[u32] {
+        if self.len > MOST_ADDRESSES {
+            *self = Self {
+                pid: self.pid,
+                version: self.version,
+                ..Self::default()
+            };
+        }
+        let version = self.version;
+        let (frames, ip) = match address {
+            Address::Kernel(ip) => (&mut self.kernel, ip),
+            Address::User(ip) => {
+                let new = || KnownFrames {
+                    version,
+                    frames: Frames::new(),
+                };
+                let known = self.by_pid.entry(self.pid).or_insert_with(new);
+                (&mut known.frames, ip)
+            }
+        };
+        frames.entry((ip, is_caller)).or_insert_with(|| {
+            self.len += 1;
+            look_up()
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! Recordings put together by hand, whole and damaged. `crates/bellows/tests/all/formats.rs` reads those of `perf record`.
+//! Recordings put together by hand, whole and damaged. `crates/bellows/tests/all/formats.rs` reads those of
+//! `perf record`.
 
 use std::time::{Duration, Instant};
 

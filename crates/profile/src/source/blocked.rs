@@ -1,5 +1,5 @@
-//! Times in which threads did not run, from the samples that are taken when a thread leaves its processor, the samples of
-//! who wakes it, and the records of when it is back.
+//! Times in which threads did not run, from the samples that are taken when a thread leaves its processor, the samples
+//! of who wakes it, and the records of when it is back.
 //!
 //! ```text
 //! sample (thread leaves)  ...  sample (it is woken)  ...  record (it is back)
@@ -17,8 +17,7 @@ use std::os::fd::BorrowedFd;
 use measure::{Clock, Nanos, Time};
 use rustix::event::Timespec;
 
-use super::in_order::InOrder;
-use super::{Damaged, SampleSource};
+use super::{Damaged, InOrder, SampleSource};
 use crate::record::{Ended, KeptSample, KeptWakeUp, Record, Runs, SampleRecord};
 use crate::stack_copy::Numbering;
 

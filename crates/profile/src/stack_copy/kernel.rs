@@ -4,16 +4,15 @@
 //! goes, however it goes.
 
 use std::error::Error;
-use std::io;
-use std::iter;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
+use std::{io, iter};
 
 use aya::maps::{HashMap, Map, MapData};
 use aya::programs::Program;
 use aya::{Ebpf, EbpfLoader, Pod, VerifierLogLevel};
 
-use super::namespace::PidNamespace;
+use super::PidNamespace;
 use crate::tracepoint::Field;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("kernel/programs.o");
@@ -31,7 +30,7 @@ pub(super) struct KernelMap<V>(Mutex<HashMap<MapData, u32, V>>);
 pub(super) struct Settings {
     pub(super) constants: Vec<(&'static str, u64)>,
     /// Numbers that are drawn from.
-    pub(super) draws: Option<Box<super::chance::Draws>>,
+    pub(super) draws: Option<Box<super::Draws>>,
     /// How many entries maps have; others have one.
     pub(super) entries: Vec<(&'static str, u32)>,
 }

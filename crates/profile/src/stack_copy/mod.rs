@@ -1,20 +1,20 @@
 //! Copies of stacks, taken by a small program inside the kernel at the instant of each sample.
 
-mod chance;
 mod kernel;
-mod namespace;
 mod record;
 mod wake_ups;
 
-use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::{array, fs, io};
+
+use linux::Status;
+use rustix::fs::{major, minor};
 
 use self::kernel::{KernelMap, KernelPrograms, Settings};
-use self::namespace::PidNamespace;
-use crate::address_space::SystemCall;
 use crate::allocators::Probe;
 use crate::beam::ProcessLayout;
-use crate::kernel_event::KernelEvent;
+use crate::events::{KernelEvent, SystemCall};
 
 pub(crate) use record::{Extent, MemoryCopy, StackCopy, Transfer};
 pub(crate) use wake_ups::{Numbering, WakeUps};
@@ -66,7 +66,7 @@ impl StackCopier {
     ) -> io::Result<Self> {
         let namespace = PidNamespace::of(pid);
         // Its number as programs know it that run in whatever thread comes by.
-        let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
+        let number = namespace.map_or(Some(pid), |_| number_inside(pid));
         let number = number.ok_or(io::ErrorKind::NotFound)?;
         let mut settings = settings(cpus, event, process);
         settings.number_in(namespace);
@@ -115,7 +115,7 @@ impl StackCopier {
         if let KernelEvent::Probes(probes) = event {
             let states = kernel.table("states")?;
             for cpu in 0..cpus {
-                states.set(cpu, [chance::first(cpu, probes.one_in), 0])?;
+                states.set(cpu, [first_draw(cpu, probes.one_in), 0])?;
             }
         }
         Ok(Self {
@@ -140,7 +140,7 @@ impl StackCopier {
     /// by guessing.
     pub(crate) fn set_thread(&self, tid: u32, stack: ThreadStack) {
         let number = match self.namespace {
-            Some(_) => namespace::number_inside(tid),
+            Some(_) => number_inside(tid),
             None => Some(tid),
         };
         if let Some(number) = number {
@@ -161,7 +161,7 @@ fn settings(cpus: u32, event: &KernelEvent, process: Option<&ProcessLayout>) -> 
     }
     if let KernelEvent::Probes(probes) = event {
         of.entries.push(("states", cpus));
-        of.draws = Some(chance::draws(probes.one_in));
+        of.draws = Some(draws(probes.one_in));
         let constants = [
             ("BY_BYTES", probes.by_bytes.into()),
             ("ONE_IN", probes.one_in.into()),
@@ -187,11 +187,72 @@ fn settings(cpus: u32, event: &KernelEvent, process: Option<&ProcessLayout>) -> 
     of
 }
 
+/// Numbers that are drawn from, a power of two.
+const DRAWS: u32 = 1 << 10;
+
+/// The numbers, as `kernel/memory.h` has them.
+type Draws = [u64; DRAWS as usize];
+
+/// Numbers of calls or bytes that pass on a processor before the next sample, drawn from an exponential distribution
+/// with this mean: then each has the same chance, whatever came before, and no rhythm of the program's decides. A call
+/// during which the number runs out stands for the mean, and for what it asked beyond.
+fn draws(mean: u32) -> Box<Draws> {
+    Box::new(array::from_fn(|it| draw(it as u32, mean)))
+}
+
+/// The number that a processor begins with. They begin apart.
+fn first_draw(cpu: u32, mean: u32) -> u64 {
+    draw(cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS, mean)
+}
+
+/// One of [`DRAWS`] numbers that are exponentially distributed with this mean; 0 where each call is a sample.
+fn draw(number: u32, mean: u32) -> u64 {
+    let chance = (f64::from(number) + 0.5) / f64::from(DRAWS);
+    let drawn = -chance.ln() * f64::from(mean);
+    if mean <= 1 { 0 } else { drawn.round() as u64 }
+}
+
+/// The pid namespace of a process, as `bpf_get_ns_current_pid_tgid` is told of it. The kernel's events number threads
+/// as this process sees them; a program inside the kernel can ask for the machine's own numbers, or for those of the
+/// namespace that the sampled thread itself is in. Only the last are known to both where this process or the broker is
+/// in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PidNamespace {
+    /// Device of the file that stands for it, as the kernel has it: 12 bits of class, 20 of number.
+    device: u64,
+    /// Inode of that file.
+    inode: u64,
+}
+
+/// The inode of the namespace that the machine begins with (`PROC_PID_INIT_INO`).
+const FIRST_NAMESPACE: u64 = 0xefff_fffc;
+
+impl PidNamespace {
+    /// That of a process; `None` where it is not ours to see.
+    fn of(pid: u32) -> Option<Self> {
+        let file = fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?;
+        let device = file.dev();
+        Some(Self {
+            device: u64::from(major(device)) << 20 | u64::from(minor(device)),
+            inode: file.ino(),
+        })
+    }
+
+    /// Whether the machine begins with it, so that all threads have a number in it.
+    const fn is_first(self) -> bool {
+        self.inode == FIRST_NAMESPACE
+    }
+}
+
+/// The number that a thread has in its own namespace; `None` where it has ended.
+fn number_inside(tid: u32) -> Option<u32> {
+    Some(Status::of(tid).ok()?.inner_pid)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::allocators;
-    use crate::events::Event;
-    use crate::kernel_event::Probes;
+    use crate::events::{Event, Probes};
     use crate::tracepoint::{Field, Tracepoint};
 
     use super::*;
@@ -251,5 +312,30 @@ mod tests {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    #[test]
+    fn draws_have_the_mean_and_the_spread_of_an_exponential_distribution() {
+        for mean in [256, 128 << 10] {
+            let all = (0..DRAWS).map(|it| draw(it, mean) as f64);
+            let count = f64::from(DRAWS);
+            let (sum, squares) = all.fold((0.0, 0.0), |(s, q), it| (s + it, q + it * it));
+            let (average, variance) = (sum / count, squares / count - (sum / count).powi(2));
+            let mean = f64::from(mean);
+            assert!((average / mean - 1.0).abs() < 0.01, "{average} of {mean}");
+            assert!((variance.sqrt() / mean - 1.0).abs() < 0.01, "{variance}");
+        }
+        assert!((0..DRAWS).all(|it| draw(it, 1) == 0));
+    }
+
+    #[test]
+    fn processes_that_share_a_namespace_see_the_same_numbers() {
+        let own = std::process::id();
+        let namespace = PidNamespace::of(own).unwrap();
+        let parent = rustix::process::getppid().unwrap().as_raw_pid();
+        assert_eq!(PidNamespace::of(parent.cast_unsigned()), Some(namespace));
+        assert_eq!(number_inside(own), Some(own));
+        assert_eq!(PidNamespace::of(u32::MAX), None);
+        assert_eq!(number_inside(u32::MAX), None);
     }
 }

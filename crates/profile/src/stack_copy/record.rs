@@ -108,8 +108,8 @@ pub(crate) struct StackCopy<'a> {
     pub(crate) value: u64,
     pub(crate) released: Extent,
     pub(crate) taken: Extent,
-    /// Return addresses that the kernel has replaced, so that it hears of a function's return, and before it of one that
-    /// called that function.
+    /// Return addresses that the kernel has replaced, so that it hears of a function's return, and before it of one
+    /// that called that function.
     pub(crate) replaced_returns: [ReplacedWord; 2],
     /// The process's last frame, as it was when it last called the runtime.
     pub(crate) frame_pointer: u64,
@@ -207,8 +207,8 @@ impl<'a> StackCopy<'a> {
         }
     }
 
-    /// Where the code of the kernel's probes is, by what it has put in place of a return address: that code begins with what
-    /// functions return to, at the beginning of a page.
+    /// Where the code of the kernel's probes is, by what it has put in place of a return address: that code begins with
+    /// what functions return to, at the beginning of a page.
     pub(crate) fn probe_code(&self) -> Option<Range<u64>> {
         let replaced = self.replaced_returns.iter().filter(|it| it.address != 0);
         let mut words = replaced.filter_map(|it| Some((self.native.word(it.address)?, it.word)));

@@ -1,8 +1,8 @@
 //! Wake-ups of the process's threads, told by a program at the kernel's tracepoint `sched_waking`.
 //!
-//! It runs in the waker, whoever that is, and leaves the wake-ups of other processes' threads alone: it looks the thread
-//! up in a table of those that have left their processor, which they enter by themselves when they do. A record has the waker's
-//! thread, process and kernel stack from the kernel, and behind them
+//! It runs in the waker, whoever that is, and leaves the wake-ups of other processes' threads alone: it looks the
+//! thread up in a table of those that have left their processor, which they enter by themselves when they do. A record
+//! has the waker's thread, process and kernel stack from the kernel, and behind them
 //!
 //! ```text
 //! thread on this machine (8 bytes)    in its own namespace (8, its process above)    the waker's name (16)
@@ -14,8 +14,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use linux::cpus;
 use measure::Problem;
 
+use super::PidNamespace;
 use super::kernel::{KernelMap, KernelPrograms, Settings};
-use super::namespace::PidNamespace;
 use crate::Error;
 use crate::access::copies_remedy;
 use crate::tracepoint::Tracepoint;

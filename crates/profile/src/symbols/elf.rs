@@ -2,23 +2,23 @@
 //! where one is installed, and the entries of its procedure linkage table; Go's own table of functions.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use linux::maps::Mapping;
+use object::elf::{R_X86_64_IRELATIVE, STT_GNU_IFUNC};
 use object::read::{ReadCache, ReadRef};
 use object::{
-    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, SectionKind,
-    SymbolIndex, SymbolKind,
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationFlags,
+    SectionKind, SymbolFlags, SymbolIndex, SymbolKind,
 };
 
 use super::Function;
-use super::bias::bias;
-use super::files::{files_of, open};
-use super::function_starts::function_starts;
+use super::files::{bias, files_of, open};
 use super::go::GoFunctions;
-use super::selected::{Loaded, selected};
 use super::table::{Binding, Builder, Table};
+use crate::memory::Memory;
 
 /// Where distributions install separate debug files.
 const DEBUG_DIR: &str = "usr/lib/debug";
@@ -152,8 +152,8 @@ fn exported_by(
     Ok(found.collect())
 }
 
-/// Where the mapped file can be read, and where in it the functions begin that have one of these names; `None` also where
-/// it is not of 64 bits.
+/// Where the mapped file can be read, and where in it the functions begin that have one of these names; `None` also
+/// where it is not of 64 bits.
 pub(crate) fn defined(
     pid: u32,
     mapping: &Mapping,
@@ -330,9 +330,87 @@ fn add_debug_file<'d>(file: &impl Object<'d>, path: &Path, builder: &mut Builder
     same
 }
 
+/// Version, and how the three parts behind it are written: a pointer of 32 bits relative to its own
+/// place, a count of 32 bits, and a table of pairs of 32 bits relative to the section. All linkers
+/// write it so.
+const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+
+/// Where the functions of a stripped file begin: `.eh_frame_hdr`, a sorted table for exceptions, names the first
+/// address of every one, static ones too, and says nothing of names. In the order of the section, which is at
+/// `address`; none where it is written in another way.
+fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
+    let Some(table) = section.strip_prefix(&HEADER) else {
+        return Vec::new();
+    };
+    let (words, _) = table.as_chunks::<4>();
+    let [_pointer, count, table @ ..] = words else {
+        return Vec::new();
+    };
+    let (pairs, _) = table.as_chunks::<2>();
+    let count = u32::from_le_bytes(*count) as usize;
+    let starts = pairs.iter().take(count).map(|[start, _entry]| {
+        let relative = i32::from_le_bytes(*start);
+        address.wrapping_add_signed(relative.into())
+    });
+    starts.collect()
+}
+
+/// The C library has fifty; a file that is none must not keep us busy.
+const MOST: usize = 1024;
+
+/// A file that a running process has mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Loaded<'a> {
+    pub(crate) mapping: &'a Mapping,
+    pub(crate) memory: &'a dyn Memory,
+}
+
+/// Functions that a library has in several implementations, of which it takes one for this machine when it is loaded
+/// (`IFUNC`): `memcpy` and its like. A stripped library names the function that selects, and not what it selects from.
+/// Which one it was stands in the memory of a process that has it loaded.
+///
+/// The addresses, as the file states them, of the implementations that were taken, with the function's name; several
+/// functions may share one. `starts` is where the file's functions begin, in order: what is none of them
+/// is not written yet.
+fn selected<'d, R: ReadRef<'d>>(
+    file: &object::File<'d, R>,
+    loaded: Loaded<'_>,
+    starts: &[u64],
+) -> Vec<(u64, &'d str)> {
+    let Some(bias) = bias(file, loaded.mapping) else {
+        return Vec::new();
+    };
+    let is_selector = |flags| matches!(flags, SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC);
+    let mut selectors: HashMap<u64, Vec<&str>> = HashMap::new();
+    for symbol in file.dynamic_symbols() {
+        if !symbol.is_undefined()
+            && is_selector(symbol.flags())
+            && let Ok(name) = symbol.name()
+        {
+            selectors.entry(symbol.address()).or_default().push(name);
+        }
+    }
+    let irelative = RelocationFlags::Elf {
+        r_type: R_X86_64_IRELATIVE,
+    };
+    let relocations = file.dynamic_relocations().into_iter().flatten();
+    let relocations = relocations.filter(|(_, it)| it.flags() == irelative);
+    let taken = relocations.take(MOST).filter_map(|(at, relocation)| {
+        let names = selectors.get(&relocation.addend().cast_unsigned())?;
+        let address = loaded.memory.word(bias.wrapping_add(at))?;
+        let address = address.wrapping_sub(bias);
+        starts.binary_search(&address).ok()?;
+        Some(names.iter().map(move |name| (address, *name)))
+    });
+    taken.flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::memory::ProcessMemory;
 
     #[inline(never)]
     fn bellows_elf_test_function(x: u64) -> u64 {
@@ -404,5 +482,75 @@ mod tests {
                 .iter()
                 .any(|f| f.starts_with(Path::new("/").join(&name)))
         );
+    }
+
+    fn section(count: u32, pairs: &[[i32; 2]]) -> Vec<u8> {
+        let mut section = HEADER.to_vec();
+        section.extend([0; 4]);
+        section.extend(count.to_le_bytes());
+        section.extend(pairs.as_flattened().iter().flat_map(|w| w.to_le_bytes()));
+        section
+    }
+
+    #[test]
+    fn every_function_of_the_table_is_found() {
+        let section = section(2, &[[-0x100, 7], [0x20, 8]]);
+        assert_eq!(function_starts(&section, 0x1000), [0xf00, 0x1020]);
+    }
+
+    #[test]
+    fn tables_that_end_early_or_are_none_do_no_harm() {
+        let whole = section(u32::MAX, &[[1, 2], [3, 4]]);
+        assert_eq!(function_starts(&whole, u64::MAX), [0, 2]);
+        for len in 0..whole.len() {
+            assert!(function_starts(&whole[..len], 0).len() < 2);
+        }
+        assert!(function_starts(&[2; 64], 0).is_empty());
+    }
+
+    /// Functions taken in this process's C library, as addresses here; `None` where it is linked in another way.
+    fn in_own_libc(memory: &dyn Memory) -> Option<Vec<(u64, String)>> {
+        use object::ObjectSection as _;
+        let maps = linux::maps::maps(std::process::id()).unwrap();
+        let mapping = maps.iter().find(|m| m.path.contains("libc.so"))?;
+        let bytes = std::fs::read(Path::new(&*mapping.path)).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let section = file.section_by_name(".eh_frame_hdr").unwrap();
+        let starts = function_starts(section.data().unwrap(), section.address());
+        let bias = bias(&file, mapping).unwrap();
+        let found = selected(&file, Loaded { mapping, memory }, &starts).into_iter();
+        let found = found.map(|(address, name)| (bias.wrapping_add(address), name.to_owned()));
+        Some(found.collect())
+    }
+
+    #[test]
+    fn the_implementation_that_is_called_has_the_name_of_its_function() {
+        let memory = ProcessMemory::open(std::process::id()).unwrap();
+        let Some(found) = in_own_libc(&memory) else {
+            testkit::skip!("this program is not linked with a shared libc");
+        };
+        // A pointer to such a function points to the implementation.
+        let strlen = libc::strlen as *const () as u64;
+        let names = found.iter().filter(|(address, _)| *address == strlen);
+        let names: Vec<_> = names.map(|(_, name)| name.as_str()).collect();
+        assert!(names.contains(&"strlen"), "{names:?} of {found:?}");
+    }
+
+    #[test]
+    fn what_is_no_function_of_the_file_has_no_name() {
+        /// Memory that is not written yet.
+        struct Same(u8);
+        impl Memory for Same {
+            fn read(&self, _: u64, bytes: &mut [u8]) -> bool {
+                bytes.fill(self.0);
+                true
+            }
+        }
+        for byte in [0, 0x41, 0xff] {
+            let Some(found) = in_own_libc(&Same(byte)) else {
+                testkit::skip!("this program is not linked with a shared libc");
+            };
+            assert_eq!(found, [], "{byte:x}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the files of a process can be read, and opening them.
+//! Files of a process: where they can be read, and where their addresses lie in the process.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -6,6 +6,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use linux::maps::{self, Mapping};
+use object::elf::PF_X;
+use object::{Object, ObjectSegment as _, SegmentFlags};
 
 /// Where a mapped file can be read: through the process's own root directory; a deleted one through
 /// the mapping itself.
@@ -50,8 +52,66 @@ pub(crate) fn vdso_image() -> Option<Vec<u8>> {
     Some(image)
 }
 
+/// Of memory on x86-64: a mapping begins and ends at one.
+const PAGE: u64 = 4096;
+
+/// The segments of a file that are mapped as code.
+#[derive(Clone, Debug)]
+pub(crate) struct CodeSegments(Vec<Segment>);
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// In the file.
+    start: u64,
+    size: u64,
+    /// The address that the file states for its start.
+    address: u64,
+}
+
+impl CodeSegments {
+    /// Those of a file.
+    pub(crate) fn of<'d>(file: &impl Object<'d>) -> Self {
+        let is_code = |flags| match flags {
+            SegmentFlags::Elf { p_flags, .. } => p_flags.contains(PF_X),
+            _ => false,
+        };
+        let segments = file.segments().filter(|it| is_code(it.flags()));
+        let segments = segments.map(|it| {
+            let (start, size) = it.file_range();
+            Segment {
+                start,
+                size,
+                address: it.address(),
+            }
+        });
+        Self(segments.collect())
+    }
+
+    /// Difference between the addresses of a mapping and those in the file. `None` where it holds none of these
+    /// segments.
+    pub(crate) fn bias(&self, mapping: &Mapping) -> Option<u64> {
+        // Pages are mapped whole. What a linker packs densely shares its first page with the segment before, which is
+        // mapped elsewhere, so that the last segment that begins in the page is meant.
+        let first_page = |it: &&Segment| it.start - it.start % PAGE;
+        let mapped = self.0.iter().filter(|it| {
+            first_page(it) <= mapping.offset && mapping.offset < it.start.saturating_add(it.size)
+        });
+        let segment = mapped.max_by_key(|it| it.start)?;
+        let stated = segment.address.wrapping_sub(segment.start);
+        let stated = stated.wrapping_add(mapping.offset);
+        Some(mapping.start.wrapping_sub(stated))
+    }
+}
+
+/// As [`CodeSegments::bias`], for a file of which nothing else is asked.
+pub(super) fn bias<'d>(file: &impl Object<'d>, mapping: &Mapping) -> Option<u64> {
+    CodeSegments::of(file).bias(mapping)
+}
+
 #[cfg(test)]
 mod tests {
+    use testkit::Random;
+
     use super::*;
 
     #[test]
@@ -65,5 +125,86 @@ mod tests {
         }
         assert!(open(dir.path()).is_err());
         assert!(open(Path::new("/dev/null")).is_err());
+    }
+
+    fn mapping(start: u64, end: u64, offset: u64) -> Mapping {
+        Mapping {
+            start,
+            end,
+            offset,
+            inode: 0,
+            path: "".into(),
+            deleted: false,
+        }
+    }
+
+    /// Segments as linkers lay them out: in the order of the file, with or without room between them, each at an
+    /// address that lies in its page where the file has it.
+    fn segments(random: &mut Random) -> Vec<(Segment, bool)> {
+        let packed = random.below(2) == 0;
+        let (mut start, mut address) = (0, random.below(4) * 0x20_0000);
+        let mut all = Vec::new();
+        let count = 1 + random.below(5);
+        for number in 0..count {
+            let size = PAGE + random.below(5 * PAGE);
+            let segment = Segment {
+                start,
+                size,
+                address,
+            };
+            // Two of code next to each other are joined by every linker.
+            let is_code =
+                number % 2 == random.below(2) && !all.last().is_some_and(|it: &(_, bool)| it.1);
+            all.push((segment, is_code));
+            start += size + random.below(if packed { 64 } else { 3 * PAGE });
+            address += size + PAGE * (1 + random.below(3));
+            address = address - address % PAGE + start % PAGE;
+        }
+        all
+    }
+
+    #[test]
+    fn every_part_of_a_mapped_file_has_the_bias_that_it_was_loaded_with() {
+        for seed in 0..2_000 {
+            let mut random = Random::new(seed);
+            let all = segments(&mut random);
+            let code = CodeSegments(all.iter().filter(|it| it.1).map(|it| it.0).collect());
+            let bias = random.below(1 << 30) * PAGE;
+            for (segment, _) in all.iter().filter(|it| it.1) {
+                let into = segment.start % PAGE;
+                let (start, offset) = (bias + segment.address - into, segment.start - into);
+                let pages = (into + segment.size).div_ceil(PAGE);
+                // What has other rights for a while is several mappings.
+                for page in [0, random.below(pages), pages - 1] {
+                    let at = page * PAGE;
+                    let part = mapping(start + at, start + pages * PAGE, offset + at);
+                    assert_eq!(code.bias(&part), Some(bias), "seed {seed}, page {page}");
+                }
+            }
+        }
+        assert_eq!(CodeSegments(Vec::new()).bias(&mapping(0, 1, 0)), None);
+    }
+
+    #[test]
+    fn this_program_begins_where_the_kernel_says() {
+        let exe = std::env::current_exe().unwrap();
+        let bytes = std::fs::read(&exe).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        // AT_ENTRY of the auxiliary vector, which the kernel wrote when it loaded the file.
+        let vector = std::fs::read("/proc/self/auxv").unwrap();
+        let words = vector
+            .chunks_exact(8)
+            .map(|it| u64::from_ne_bytes(it.try_into().unwrap()));
+        let words: Vec<u64> = words.collect();
+        let entry = words.chunks_exact(2).find(|it| it[0] == 9).unwrap()[1];
+        let maps = linux::maps::maps(std::process::id()).unwrap();
+        let own = maps.iter().filter(|it| *it.path == *exe.to_string_lossy());
+        let biases: Vec<_> = own.map(|it| bias(&file, it)).collect();
+        assert!(!biases.is_empty());
+        let wanted = entry.wrapping_sub(file.entry());
+        assert!(
+            biases.iter().all(|it| *it == Some(wanted)),
+            "{biases:x?} {wanted:x}"
+        );
     }
 }

@@ -1,34 +1,28 @@
 //! From addresses to frames.
 //!
-//! Own look-up over the `object` crate rather than `blazesym`: a profile needs the function that
-//! covers an address, once per distinct address, from tables that stay in memory after the process
-//! has gone. That is a sorted table of what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map
-//! say, and for Go, whose table has inlined calls and lines too, a reader of its own (`go`); line numbers and inlined calls
-//! of other machine code, for which `blazesym` brings a DWARF reader, are not asked.
+//! Own look-up over the `object` crate rather than `blazesym`: a profile needs the function that covers an address,
+//! once per distinct address, from tables that stay in memory after the process has gone. That is a sorted table of
+//! what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map say, and for Go, whose table has inlined calls and lines
+//! too, a reader of its own (`go`); line numbers and inlined calls of other machine code, for which `blazesym` brings a
+//! DWARF reader, are not asked.
 
-mod bias;
 mod elf;
 mod files;
-mod function_starts;
 mod go;
 mod jit;
 mod kernel;
-mod name;
 mod recorded;
-mod selected;
 mod space;
 mod table;
 
 use std::borrow::Cow;
 
-use linux::Status;
-use linux::maps;
+use linux::{Status, maps};
 use measure::Time;
 use stacks::{Builds, Frame, FrameKind, SourceLine};
 
-pub(crate) use self::bias::CodeSegments;
 pub(crate) use self::elf::{defined, exported};
-pub(crate) use self::files::{files_of, open as open_file, vdso_image};
+pub(crate) use self::files::{CodeSegments, files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;
 pub(crate) use self::go::{GoCode, is_go};
 pub use self::jit::has_erlang_names;

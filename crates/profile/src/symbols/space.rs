@@ -7,11 +7,9 @@ use linux::maps::{self, Mapping};
 use measure::Time;
 use stacks::{Builds, Frame, FrameKind};
 
-use super::Function;
-use super::elf::ElfSymbols;
+use super::elf::{ElfSymbols, Loaded};
 use super::jit::JitMap;
-use super::selected::Loaded;
-use super::{files, name};
+use super::{Function, files, table};
 use crate::memory::ProcessMemory;
 
 /// Files of which the symbols and the unwind tables are read; a process can map any number.
@@ -193,7 +191,7 @@ impl AddressSpace {
             let offset = (address - mapping.start).wrapping_add(mapping.offset);
             let functions = module.symbols.functions(offset).into_iter();
             let named = |it: Function<'_>| {
-                Frame::new(name::demangle(&it.name), &module.name, module.kind).at_line(it.line)
+                Frame::new(table::demangle(&it.name), &module.name, module.kind).at_line(it.line)
             };
             let mut frames: Vec<Frame> = functions.map(named).collect();
             if frames.is_empty() {

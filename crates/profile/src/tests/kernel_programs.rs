@@ -1,5 +1,5 @@
-//! The programs that bellows brings into the kernel are what their sources compile to: a source that was changed without
-//! `scripts/kernel` fails here. `make prove` compiles them anew and compares.
+//! The programs that bellows brings into the kernel are what their sources compile to: a source that was changed
+//! without `scripts/kernel` fails here. `make prove` compiles them anew and compares.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The frames of code that a JIT compiled, where they stand on the thread's own stack between those of native code. Java
-//! keeps frame pointers where the JVM was told to, its interpreter and stubs always do; other compilers mostly do.
+//! The frames of code that a JIT compiled, where they stand on the thread's own stack between those of native code.
+//! Java keeps frame pointers where the JVM was told to, its interpreter and stubs always do; other compilers mostly do.
 
 use super::native::{End, NativeUnwinder};
 use crate::record::Address;
@@ -49,8 +49,8 @@ fn through_compiled(
     }
 }
 
-/// Adds what the kernel found by frame pointers alone above the last address that both have, where the copy ended before
-/// the stack did; takes all of it where it has more.
+/// Adds what the kernel found by frame pointers alone above the last address that both have, where the copy ended
+/// before the stack did; takes all of it where it has more.
 pub(super) fn add_rest(addresses: &mut Vec<Address>, chain: impl Iterator<Item = Address>) {
     let is_user = |address: &Address| matches!(address, Address::User(_));
     let chain: Vec<Address> = chain.filter(is_user).collect();

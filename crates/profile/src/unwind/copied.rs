@@ -16,8 +16,8 @@ use crate::beam::{ProcessId, Vm};
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
 
-/// Stacks of a thread that are looked up at most: that of one that changes them all the time, as coroutines do, is copied
-/// by guessing.
+/// Stacks of a thread that are looked up at most: that of one that changes them all the time, as coroutines do, is
+/// copied by guessing.
 const MOST_STACKS: u32 = 64;
 
 /// Bytes that are copied above the frames of a process's first thread.

@@ -11,7 +11,7 @@ use linux::maps::{self, Mapping};
 use object::read::{ReadCache, ReadRef};
 use object::{Object as _, ObjectSection as _};
 
-use crate::mappings::Mappings;
+use crate::memory::Mappings;
 use crate::stack_copy::StackCopy;
 use crate::symbols::{self, CodeSegments};
 

@@ -1,9 +1,7 @@
 //! A chunk: a part of a recording that can be read alone. It has a header, events, the constants that events name by
 //! their number, and a description of the types of both.
 
-use super::bytes::{Bytes, CUT_OFF};
-use super::metadata::{JfrType, JfrTypes};
-use super::values::{Constants, Value, value};
+use super::values::{Bytes, CUT_OFF, Constants, JfrType, JfrTypes, Value, value};
 
 /// First bytes of a chunk.
 pub(super) const MAGIC: &[u8] = b"FLR\0";

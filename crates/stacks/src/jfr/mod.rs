@@ -1,20 +1,16 @@
 //! Recordings of Java's flight recorder, as `jcmd PID JFR.start` and async-profiler write them.
 //!
-//! A recording is a row of chunks, each of which describes the types of its events itself ([`metadata`]).
+//! A recording is a row of chunks, each of which describes the types of its events itself ([`values`]).
 
-mod bytes;
 mod chunk;
-mod metadata;
 mod stacks;
 #[cfg(test)]
 mod tests;
 mod values;
 
-use bytes::Bytes;
 use chunk::Chunk;
-use metadata::JfrType;
 use stacks::Stacks;
-use values::{Value, value};
+use values::{Bytes, JfrType, Value, value};
 
 use super::model::{EventKind, Profile, ProfileHeader, Sample, Unwinding};
 use super::tree::Builder;
@@ -250,9 +246,9 @@ impl Reader {
         builder.room()
     }
 
-    /// Leaves out samples of the last chunk that async-profiler took by the wall clock, which are among those of CPU time
-    /// (`event=cpu,wall=…`): where it tells those of CPU time apart, all others; else those of threads that did not run. Chunks of one
-    /// file may be of several recorders.
+    /// Leaves out samples of the last chunk that async-profiler took by the wall clock, which are among those of CPU
+    /// time (`event=cpu,wall=…`): where it tells those of CPU time apart, all others; else those of threads that did
+    /// not run. Chunks of one file may be of several recorders.
     fn leave_out_what_took_no_cpu(&mut self) {
         let states = std::mem::take(&mut self.states);
         if self.sampled.kind != EventKind::OnCpu {

@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 
 use super::chunk::Chunk;
-use super::metadata::JfrType;
-use super::values::Value;
-use crate::frames::{Frame, FrameKind, SourceLine, UNKNOWN};
-use crate::java::java_method;
+use super::values::{JfrType, Value};
+use crate::frames::{Frame, FrameKind, SourceLine, UNKNOWN, java_method};
 use crate::tree::Builder;
 
 /// Cache of a chunk's constants.

@@ -358,7 +358,10 @@ fn threads_that_sleep_took_no_cpu_time() {
 #[test]
 fn numbers_are_packed_as_the_recorder_does() {
     for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), 1 << 56, u64::MAX] {
-        assert_eq!(super::bytes::Bytes::new(&number(value)).number(), Ok(value));
+        assert_eq!(
+            super::values::Bytes::new(&number(value)).number(),
+            Ok(value)
+        );
     }
 }
 

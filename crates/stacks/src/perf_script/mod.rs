@@ -11,13 +11,11 @@
 //! [`Collapse`] folds it byte for byte as `stackcollapse-perf.pl` does; [`read`] makes a profile of it.
 
 mod collapse;
-mod form;
 mod line;
 mod read;
-mod total;
 
 pub use collapse::{Collapse, CollapseOptions, Inlined};
-pub(super) use form::looks_like;
+pub(super) use line::looks_like;
 pub(super) use read::read;
 
 /// Bytes that a line may have.

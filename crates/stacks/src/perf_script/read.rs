@@ -6,9 +6,8 @@ use std::io::{self, BufRead};
 use measure::Time;
 
 use super::LONGEST_LINE;
-use super::form::Form;
-use super::line::{self, FrameLine, Header};
-use super::total::Total;
+use super::collapse::Total;
+use super::line::{self, Form, FrameLine, Header};
 use crate::bounded::{self, Line};
 use crate::frames::{Frame, FrameKind};
 use crate::model::{Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding};

@@ -5,10 +5,12 @@ use std::collections::{HashMap, HashSet};
 use prost::encoding::{self, WireType};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::{CUT_OFF, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, proto};
-use crate::build_ids::Builds;
+use super::{
+    CUT_OFF, Function, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER,
+    LineMessage, Location, Mapping, ProfileMessage, SampleMessage, ValueType,
+};
 use crate::frames::{Frame, SourceLine, UNKNOWN};
-use crate::model::{Profile, ProfileHeader, Sample, Unwinding};
+use crate::model::{Builds, Profile, ProfileHeader, Sample, Unwinding};
 use crate::tree::Builder;
 use crate::waits::{Wait, WaitReason};
 
@@ -45,7 +47,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
         if field.number != SAMPLE {
             return Ok(());
         }
-        let sample: proto::SampleMessage = decode(field.body)?;
+        let sample: SampleMessage = decode(field.body)?;
         let Some(&weight) = sample.value.get(value) else {
             return Err(format!(
                 "a sample has {} values, but value {value} is wanted",
@@ -162,9 +164,9 @@ impl Uninteresting {
 
 /// The tables, and what else there is beside the samples.
 struct Reader<'a> {
-    head: proto::ProfileMessage,
+    head: ProfileMessage,
     strings: Vec<&'a str>,
-    locations: HashMap<u64, proto::Location>,
+    locations: HashMap<u64, Location>,
     /// Name and file.
     functions: HashMap<u64, (i64, i64)>,
     /// Those of no interest.
@@ -176,7 +178,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8], builder: &mut Builder) -> Result<Self, String> {
         let mut this = Self {
-            head: proto::ProfileMessage::default(),
+            head: ProfileMessage::default(),
             strings: Vec::new(),
             locations: HashMap::new(),
             functions: HashMap::new(),
@@ -188,18 +190,18 @@ impl<'a> Reader<'a> {
             match field.number {
                 SAMPLE => {}
                 MAPPING => {
-                    let mapping: proto::Mapping = decode(field.body)?;
+                    let mapping: Mapping = decode(field.body)?;
                     this.mappings
                         .insert(mapping.id, (mapping.filename, mapping.build_id));
                     builder.take(64);
                 }
                 LOCATION => {
-                    let location: proto::Location = decode(field.body)?;
-                    builder.take(160 + 2 * location.line.len() * size_of::<proto::LineMessage>());
+                    let location: Location = decode(field.body)?;
+                    builder.take(160 + 2 * location.line.len() * size_of::<LineMessage>());
                     this.locations.insert(location.id, location);
                 }
                 FUNCTION => {
-                    let function: proto::Function = decode(field.body)?;
+                    let function: Function = decode(field.body)?;
                     // The linker's name stands in for one that is missing.
                     let name = Some(function.name).filter(|name| *name != 0);
                     let name = name.unwrap_or(function.system_name);
@@ -238,9 +240,8 @@ impl<'a> Reader<'a> {
     /// Which of a sample's values is its weight: `samples` where there is one, else the default
     /// one, else the last (as pprof itself chooses).
     fn value_index(&self) -> usize {
-        let position = |wanted: &dyn Fn(&proto::ValueType) -> bool| {
-            self.head.sample_type.iter().position(wanted)
-        };
+        let position =
+            |wanted: &dyn Fn(&ValueType) -> bool| self.head.sample_type.iter().position(wanted);
         let default = self.head.default_sample_type;
         position(&|t| self.text(t.r#type) == "samples")
             .or_else(|| position(&|t| default != 0 && t.r#type == default))
@@ -248,7 +249,7 @@ impl<'a> Reader<'a> {
     }
 
     fn header(&self, value: usize) -> ProfileHeader {
-        let name = |t: &proto::ValueType| self.text(t.r#type).to_owned();
+        let name = |t: &ValueType| self.text(t.r#type).to_owned();
         let types = &self.head.sample_type;
         let chosen = types.get(value);
         let counts_samples = chosen.is_some_and(|t| self.text(t.r#type) == "samples");
@@ -280,7 +281,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn frame(&self, line: &proto::LineMessage, module: &str) -> Frame {
+    fn frame(&self, line: &LineMessage, module: &str) -> Frame {
         let function = self.functions.get(&line.function_id);
         let (name, file) = function.map_or(("", ""), |&(name, file)| {
             (Frame::function_of(self.text(name)), self.text(file))
@@ -306,9 +307,9 @@ impl<'a> Reader<'a> {
         builds
     }
 
-    /// The stack of a sample without what the profile says is of no interest: such a function below any other, and all that
-    /// it calls.
-    fn stack(&self, sample: &proto::SampleMessage, builder: &mut Builder) -> Option<u32> {
+    /// The stack of a sample without what the profile says is of no interest: such a function below any other, and all
+    /// that it calls.
+    fn stack(&self, sample: &SampleMessage, builder: &mut Builder) -> Option<u32> {
         let (mut parent, mut has_other) = (None, false);
         for id in sample.location_id.iter().rev() {
             let (module, lines) = self.locations.get(id).map_or(("", &[] as &[_]), |l| {
@@ -336,7 +337,7 @@ impl<'a> Reader<'a> {
         parent
     }
 
-    fn sample(&self, sample: &proto::SampleMessage, weight: u64, builder: &mut Builder) {
+    fn sample(&self, sample: &SampleMessage, weight: u64, builder: &mut Builder) {
         let label = |key: &str| sample.label.iter().find(|l| self.text(l.key) == key);
         let thread = builder.thread(label(LABEL_THREAD).map_or("", |l| self.text(l.str)));
         let complete = label(LABEL_STACK).is_none_or(|l| self.text(l.str) != CUT_OFF);

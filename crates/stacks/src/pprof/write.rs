@@ -7,10 +7,12 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message as _;
 
-use super::{CUT_OFF, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, proto};
+use super::{
+    CUT_OFF, Function, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, Label,
+    LineMessage, Location, Mapping, ProfileMessage, SampleMessage, ValueType,
+};
 use crate::frames::Frame;
-use crate::model::Profile;
-use crate::processes::ErlangProcess;
+use crate::model::{ErlangProcess, Profile};
 
 impl Profile {
     /// The profile in pprof's format, compressed: the bytes of a `.pb.gz` file.
@@ -32,7 +34,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn profile(mut self, profile: &Profile) -> proto::ProfileMessage {
+    fn profile(mut self, profile: &Profile) -> ProfileMessage {
         self.string("");
         let header = &profile.header;
         let mut sample_type = vec![self.value_type("samples", "count")];
@@ -49,7 +51,7 @@ impl Writer {
         let (location, function) = self.functions(profile, &mapping);
         let sample = self.samples(profile, timed.then_some(header.period_ns));
         let (from, to) = profile.span.unwrap_or_default();
-        proto::ProfileMessage {
+        ProfileMessage {
             period_type: timed.then(|| self.value_type(&header.event, "nanoseconds")),
             period: signed(header.period_ns),
             default_sample_type: sample_type.first().map_or(0, |t| t.r#type),
@@ -65,12 +67,12 @@ impl Writer {
             location,
             function,
             string_table: self.strings,
-            ..proto::ProfileMessage::default()
+            ..ProfileMessage::default()
         }
     }
 
     /// One mapping per module: first the main binary, as the format has it, then by name.
-    fn mappings(&mut self, profile: &Profile) -> Vec<(String, proto::Mapping)> {
+    fn mappings(&mut self, profile: &Profile) -> Vec<(String, Mapping)> {
         let command = profile.header.command.as_str();
         let mut modules: Vec<&str> = profile.frames.iter().map(|f| f.module.as_str()).collect();
         modules.retain(|module| !module.is_empty());
@@ -82,7 +84,7 @@ impl Writer {
             .map(|(id, module)| {
                 let filename = self.string(module);
                 let build_id = self.string(profile.builds.of(module).unwrap_or_default());
-                let mapping = proto::Mapping {
+                let mapping = Mapping {
                     id,
                     filename,
                     build_id,
@@ -97,8 +99,8 @@ impl Writer {
     fn functions(
         &mut self,
         profile: &Profile,
-        mappings: &[(String, proto::Mapping)],
-    ) -> (Vec<proto::Location>, Vec<proto::Function>) {
+        mappings: &[(String, Mapping)],
+    ) -> (Vec<Location>, Vec<Function>) {
         let ids: HashMap<&str, u64> = mappings.iter().map(|(m, p)| (m.as_str(), p.id)).collect();
         let mut known = HashMap::new();
         let mut functions = Vec::new();
@@ -110,7 +112,7 @@ impl Writer {
             let next = functions.len() as u64 + 1;
             let function_id = *known.entry((name, mapping_id, filename)).or_insert(next);
             if function_id == next {
-                functions.push(proto::Function {
+                functions.push(Function {
                     id: next,
                     name,
                     system_name: name,
@@ -118,17 +120,17 @@ impl Writer {
                 });
             }
             let line = frame.line.as_ref().map_or(0, |line| line.number.into());
-            proto::Location {
+            Location {
                 id,
                 mapping_id,
-                line: vec![proto::LineMessage { function_id, line }],
+                line: vec![LineMessage { function_id, line }],
             }
         };
         let locations = (1u64..).zip(&profile.frames).map(&mut location).collect();
         (locations, functions)
     }
 
-    fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<proto::SampleMessage> {
+    fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<SampleMessage> {
         let sums = profile.sums(|s| (s.thread, s.stack, s.complete, s.process, s.wait));
         let (thread_key, stack_key) = (self.string(LABEL_THREAD), self.string(LABEL_STACK));
         let cut_off = self.string(CUT_OFF);
@@ -146,18 +148,18 @@ impl Writer {
             .map(|((thread, stack, complete, process, wait), weight)| {
                 profile.path_into(stack, &mut path);
                 let str = threads.get(thread as usize).copied().unwrap_or(0);
-                let mut label = vec![proto::Label {
+                let mut label = vec![Label {
                     key: thread_key,
                     str,
                 }];
                 if !complete {
-                    label.push(proto::Label {
+                    label.push(Label {
                         key: stack_key,
                         str: cut_off,
                     });
                 }
                 let process = process.and_then(|it| processes.get(it as usize));
-                label.extend(process.map(|&str| proto::Label {
+                label.extend(process.map(|&str| Label {
                     key: process_key,
                     str,
                 }));
@@ -166,7 +168,7 @@ impl Writer {
                 let mut value = vec![signed(weight)];
                 value.extend(period_ns.map(|ns| signed(weight.saturating_mul(ns))));
                 let location_id = path.iter().map(|&frame| u64::from(frame) + 1).collect();
-                proto::SampleMessage {
+                SampleMessage {
                     location_id,
                     value,
                     label,
@@ -176,24 +178,24 @@ impl Writer {
     }
 
     /// The labels that say why times off CPU ended, and who ended them.
-    fn waits(&mut self, profile: &Profile) -> Vec<Vec<proto::Label>> {
+    fn waits(&mut self, profile: &Profile) -> Vec<Vec<Label>> {
         let (reason, waker) = (self.string(LABEL_REASON), self.string(LABEL_WAKER));
         let labels = profile.waits.iter().map(|wait| {
-            let mut labels = vec![proto::Label {
+            let mut labels = vec![Label {
                 key: reason,
                 str: self.string(wait.reason.name()),
             }];
             if !wait.waker.is_empty() {
                 let str = self.string(&wait.waker);
-                labels.push(proto::Label { key: waker, str });
+                labels.push(Label { key: waker, str });
             }
             labels
         });
         labels.collect()
     }
 
-    fn value_type(&mut self, kind: &str, unit: &str) -> proto::ValueType {
-        proto::ValueType {
+    fn value_type(&mut self, kind: &str, unit: &str) -> ValueType {
+        ValueType {
             r#type: self.string(kind),
             unit: self.string(unit),
         }

@@ -125,7 +125,8 @@ fn sentences_alone_are_no_profile() {
         let is_perf = read.is_ok_and(|it| it.contains("[unknown]"));
         assert!(!is_perf, "seed {seed}\n{text}");
     }
-    // What perf prints is one, with whatever fields: with the function in the sample's line, with an event and no stack.
+    // What perf prints is one, with whatever fields: with the function in the sample's line, with an event and no
+    // stack.
     for text in [
         "app 700 cycles: \n\t    4011aa f+0x1 (/opt/app)\n\n",
         "app 700 1.5: \n\t    4011aa f+0x1 (/opt/app)\n\n",

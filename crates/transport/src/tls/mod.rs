@@ -6,7 +6,6 @@ mod error;
 mod pem;
 mod server;
 mod session;
-mod unverified;
 
 pub use client::{ClientTls, Connector, Identity};
 pub use error::TlsError;

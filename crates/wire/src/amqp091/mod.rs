@@ -11,7 +11,6 @@
 //! `frame` and `receive` the frames, `template` what is encoded once and copied per message.
 //! Section numbers are those of the "AMQP 0-9-1 specification" of November 2008.
 
-mod allowance;
 mod client;
 mod codec;
 mod common;
@@ -25,23 +24,21 @@ pub mod fuzzing;
 mod properties;
 mod receive;
 mod server;
-mod sniff;
 mod spec;
 mod table;
 mod template;
 
 use measure::Nanos;
 
-pub use allowance::BodyAllowance;
 pub use client::{Client, ClientSide};
 pub use codec::*;
-pub use config::{ClientConfig, Mechanism, ServerConfig};
+pub use config::{BodyAllowance, ClientConfig, Mechanism, ServerConfig};
 pub use connection::Connection;
+pub(crate) use connection::guess;
 pub use error::{DecodeError, EncodeError, Error, Snippet};
 pub use event::{Closing, Event, ServerEvent};
 pub use properties::Properties;
 pub use server::{Server, ServerSide};
-pub(crate) use sniff::guess;
 pub use spec::*;
 pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};
 pub use template::{DeliverTemplate, Encoded, HeadTemplate, PublishTemplate};

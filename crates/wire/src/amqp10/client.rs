@@ -15,24 +15,24 @@
 //! [`Amqp10Client::handle_timeout`]; when the transport ended, [`Amqp10Client::end_of_input`].
 
 mod handshake;
-mod liveness;
 mod session;
 
 use measure::{Nanos, Time};
 
-use self::liveness::Liveness;
+use self::handshake::Liveness;
 use self::session::{HANDLE_MAX, Link, Partial, Session, ahead};
 use super::SASL_HEADER;
 use super::composite::*;
-use super::error::Amqp10Error;
-use super::event::Amqp10Event;
+use super::event::{Amqp10Error, Amqp10Event};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL, WholeFrame};
 use super::message::MessageParts;
 use super::template::TransferTemplate;
 use super::types::{Symbol, TypedValue};
 use crate::Secret;
-use crate::amqp091::{DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT};
-use crate::amqp091::{EncodeError, Reader, Snippet};
+use crate::amqp091::{
+    DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT, EncodeError, Reader,
+    Snippet,
+};
 
 /// How to log in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,6 @@
 
 mod client;
 mod composite;
-mod error;
 mod event;
 mod frame;
 #[doc(hidden)]
@@ -24,8 +23,7 @@ mod types;
 
 pub use client::{Amqp10Client, Amqp10Config, SaslMechanism};
 pub use composite::*;
-pub use error::Amqp10Error;
-pub use event::Amqp10Event;
+pub use event::{Amqp10Error, Amqp10Event};
 pub use message::{MessageBody, MessageHead, MessageParts, Sections};
 pub use template::TransferTemplate;
 pub use types::{

@@ -1,10 +1,9 @@
-//! One line with a sample, read beside the line before it.
+//! One line with a sample, read beside the line before it; its value, and what can be wrong with it.
 
-use super::error::LineCause;
-use super::number;
+use thiserror::Error;
 
 /// Labels of one sample at most.
-pub(super) const MAX_LABELS: usize = 128;
+const MAX_LABELS: usize = 128;
 /// Bytes of a label value that are looked at one by one before a vector search is worth its start.
 const SHORT_VALUE: usize = 24;
 
@@ -102,8 +101,8 @@ impl Layout {
         Ok(self.end)
     }
 
-    /// Reads a line whose name stands in quotes, as names with other characters do: `{"http.requests",code="200"} 1`. Nothing
-    /// of it helps to read the next line.
+    /// Reads a line whose name stands in quotes, as names with other characters do: `{"http.requests",code="200"} 1`.
+    /// Nothing of it helps to read the next line.
     #[cold]
     fn quoted(&mut self, line: &[u8], at: usize) -> Result<usize, LineCause> {
         if line.get(at) != Some(&b'"') {
@@ -190,8 +189,8 @@ fn separator(line: &[u8], at: usize) -> Result<Separator, LineCause> {
     }
 }
 
-/// Reads labels from number `index` on into `spans`, up to the closing brace; answers what is behind it. Spans from there
-/// on are those of `previous`, whose label names are probably the same.
+/// Reads labels from number `index` on into `spans`, up to the closing brace; answers what is behind it. Spans from
+/// there on are those of `previous`, whose label names are probably the same.
 pub(super) fn read_labels(
     spans: &mut Vec<Span>,
     line: &[u8],
@@ -386,10 +385,7 @@ pub(super) struct Tail {
 pub(super) fn tail(text: &str, at: usize) -> Result<Tail, LineCause> {
     let bytes = text.as_bytes();
     let at = skip_blanks(bytes, at);
-    let (value, length) = text
-        .get(at..)
-        .and_then(number::read)
-        .ok_or(LineCause::Value)?;
+    let (value, length) = text.get(at..).and_then(read).ok_or(LineCause::Value)?;
     let end = at + length;
     if bytes.get(end) == Some(&b'\n') {
         return Ok(Tail {
@@ -409,10 +405,7 @@ fn long_tail(text: &str, value: f64, at: usize) -> Result<Tail, LineCause> {
     let mut at = skip_blanks(bytes, at);
     let mut timestamp = None;
     if !matches!(bytes.get(at), Some(b'#' | b'\n' | b'\r') | None) {
-        let (seconds, length) = text
-            .get(at..)
-            .and_then(number::read)
-            .ok_or(LineCause::Timestamp)?;
+        let (seconds, length) = text.get(at..).and_then(read).ok_or(LineCause::Timestamp)?;
         timestamp = Some(seconds);
         at = skip_blanks(bytes, at + length);
     }
@@ -434,4 +427,183 @@ fn long_tail(text: &str, value: f64, at: usize) -> Result<Tail, LineCause> {
 pub(super) fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     let at = at + usize::from(bytes.get(at) == Some(&b'\r'));
     (bytes.get(at) == Some(&b'\n')).then_some(at + 1)
+}
+
+/// A line that was skipped: which one, and why.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[error("line {line}: {cause}")]
+pub struct LineError {
+    /// The line's number, from 1 on.
+    pub line: u64,
+    /// The cause.
+    pub cause: LineCause,
+}
+
+/// Why a line is no event.
+#[derive(Clone, Copy, Debug, Eq, Error, Hash, Ord, PartialEq, PartialOrd)]
+pub enum LineCause {
+    /// Bytes that are not UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// A line of more than [`MAX_LINE`](super::MAX_LINE) bytes.
+    #[error("longer than 1 MiB")]
+    TooLong,
+    /// The line begins with something that is no metric name.
+    #[error("no metric name at its beginning")]
+    MetricName,
+    /// The text before `=` is no label name.
+    #[error("a label's name is empty or has a character that names cannot have")]
+    LabelName,
+    /// A label value without quotes.
+    #[error("a label's value is not in quotes")]
+    Unquoted,
+    /// A label value whose closing quote is missing.
+    #[error("a label's value has no closing quote")]
+    Unterminated,
+    /// Neither `,` nor `}` behind a label.
+    #[error("neither a comma nor a closing brace behind a label")]
+    Separator,
+    /// A label name twice in one sample.
+    #[error("a label stands twice")]
+    DuplicateLabel,
+    /// More labels than any real series has.
+    #[error("more than 128 labels")]
+    TooManyLabels,
+    /// No value, or none that is a number.
+    #[error("its value is missing or no number")]
+    Value,
+    /// A time stamp that is no number.
+    #[error("its time stamp is no number")]
+    Timestamp,
+    /// The text after `#` behind a value is no exemplar.
+    #[error("its exemplar is malformed")]
+    Exemplar,
+    /// Something behind value and time stamp.
+    #[error("something stands behind the value and the time stamp")]
+    Trailing,
+    /// A `TYPE`, `HELP` or `UNIT` line without a name, or of a type that does not exist.
+    #[error("a TYPE, HELP or UNIT line without a metric name or with an unknown type")]
+    Metadata,
+    /// A line behind `# EOF`.
+    #[error("a line behind # EOF")]
+    AfterEof,
+    /// An OpenMetrics page without `# EOF`: it was cut off.
+    #[error("the page ends without # EOF: it was cut off")]
+    NoEof,
+}
+
+/// Powers of ten that a double holds exactly.
+const EXACT_POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+/// The largest integer up to which a double holds all of them.
+const EXACT_INTEGERS: u64 = 1 << 53;
+/// Digits that always fit into 64 bits.
+const MAX_DIGITS: usize = 19;
+
+/// Whether a number ends at this byte.
+fn is_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b' ' | b'\t' | b'\r')
+}
+
+/// The number at the beginning of `text` and its length; `None` where there is none that ends at a blank or at the
+/// end of the line.
+#[inline]
+pub(super) fn read(text: &str) -> Option<(f64, usize)> {
+    match short(text.as_bytes()) {
+        Some(found) => Some(found),
+        None => any(text),
+    }
+}
+
+/// An integer or a decimal of a few digits, exactly as the slow way reads it: both integers that are divided are exact
+/// as doubles, so that only the quotient is rounded.
+#[inline]
+fn short(text: &[u8]) -> Option<(f64, usize)> {
+    let negative = *text.first()? == b'-';
+    let first = usize::from(negative);
+    let (whole, mut at) = digits(text, first, 0)?;
+    let mut digit_count = at - first;
+    let mut value = whole as f64;
+    let mut byte = *text.get(at)?;
+    if byte == b'.' {
+        let (all, end) = digits(text, at + 1, whole)?;
+        let fraction = end - at - 1;
+        digit_count += fraction;
+        if all > EXACT_INTEGERS || fraction == 0 {
+            return None;
+        }
+        value = all as f64 / EXACT_POWERS.get(fraction)?;
+        at = end;
+        byte = *text.get(at)?;
+    }
+    (at > first && digit_count <= MAX_DIGITS && is_end(byte))
+        .then_some((if negative { -value } else { value }, at))
+}
+
+/// The digits from `at` on behind the ones that make `value`, and where they end.
+#[inline]
+fn digits(text: &[u8], mut at: usize, mut value: u64) -> Option<(u64, usize)> {
+    loop {
+        let digit = text.get(at)?.wrapping_sub(b'0');
+        if digit > 9 {
+            return Some((value, at));
+        }
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        at += 1;
+    }
+}
+
+/// Any number: exponents, infinities, `NaN`, many digits.
+#[cold]
+fn any(text: &str) -> Option<(f64, usize)> {
+    let length = text.bytes().position(is_end).unwrap_or(text.len());
+    let value = text.get(..length)?.parse().ok()?;
+    Some((value, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_numbers_are_read_as_the_standard_library_reads_them() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..200_000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let whole = state >> (state % 60);
+            let text = match state % 4 {
+                0 => format!("{whole}"),
+                1 => format!("-{}.{}", whole % 1_000_000, state % 100_000),
+                2 => format!("{}.{:09}", whole % 1_000, state % 1_000_000_000),
+                _ => format!("{whole}.{}", state % 10),
+            };
+            let (value, length) = read(&format!("{text}\n")).unwrap();
+            let expected: f64 = text.parse().unwrap();
+            assert_eq!(value.to_bits(), expected.to_bits(), "{text}");
+            assert_eq!(length, text.len());
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in [
+            "\n", "-\n", ".\n", "1.2.3\n", "1x\n", "0x10\n", "1_000\n", "--1\n", " \n", "é\n",
+        ] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+        assert_eq!(read("1e3 7\n"), Some((1000.0, 3)));
+        assert_eq!(read("+Inf\n"), Some((f64::INFINITY, 4)));
+        assert_eq!(read("-Inf\r\n"), Some((f64::NEG_INFINITY, 4)));
+        assert!(read("NaN\n").unwrap().0.is_nan());
+        assert_eq!(read("-0\n").unwrap().0.to_bits(), (-0.0_f64).to_bits());
+        assert_eq!(read("5.\n"), Some((5.0, 2)));
+        assert_eq!(
+            read("18446744073709551616\n"),
+            Some((18_446_744_073_709_551_616.0, 20))
+        );
+    }
 }

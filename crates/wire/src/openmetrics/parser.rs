@@ -2,11 +2,11 @@
 
 use std::str;
 
-use super::error::{LineCause, LineError};
-use super::family::{FamilyKind, SeriesRole};
-use super::line::{Layout, Span, line_end, name_end, read_labels, skip_blanks, tail, value_end};
-use super::number;
-use super::sample::{Exemplar, Labels, Sample};
+use super::line::{
+    self, Layout, LineCause, LineError, Span, line_end, name_end, read_labels, skip_blanks, tail,
+    value_end,
+};
+use super::sample::{Exemplar, FamilyKind, Labels, Sample, SeriesRole};
 
 /// The longest line that is read, in bytes.
 pub const MAX_LINE: usize = 1 << 20;
@@ -421,7 +421,7 @@ fn read_exemplar<'a>(
     spans.clear();
     let end = read_labels(spans, bytes, &[], 0, at + 1).map_err(malformed)?;
     let at = skip_blanks(bytes, end);
-    let read = |at: usize| line.get(at..).and_then(number::read);
+    let read = |at: usize| line.get(at..).and_then(line::read);
     let (value, length) = read(at).ok_or(LineCause::Exemplar)?;
     let mut at = skip_blanks(bytes, at + length);
     let mut timestamp = None;

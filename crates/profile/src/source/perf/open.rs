@@ -1,10 +1,10 @@
 //! Opening the events of one sampling.
 //!
-//! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence
-//! threads times processors. Where a program copies stacks, each processor has one event more, which
-//! owns the ring and takes what the program writes. A tracepoint, or a probe in the process, runs the program for all threads at once: those of
-//! the process have events that tell their names and ends, and take no samples. Wake-ups are told by a program of their own,
-//! which has an event for each processor, too, and shares its ring.
+//! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence threads times
+//! processors. Where a program copies stacks, each processor has one event more, which owns the ring and takes what the
+//! program writes. A tracepoint, or a probe in the process, runs the program for all threads at once: those of the
+//! process have events that tell their names and ends, and take no samples. Wake-ups are told by a program of their
+//! own, which has an event for each processor, too, and shares its ring.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -16,12 +16,9 @@ use perf_event_open_sys::bindings as b;
 use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
-use super::trigger::{OpenTrigger, TriggerPlace};
-use super::{PerfEvents, PerfRings, Ring, permission};
+use super::{OpenTrigger, PerfEvents, PerfRings, Ring, TriggerPlace, permission};
 use crate::allocators::{Probe, Role};
-use crate::events::Weight;
-use crate::kernel_event::KernelEvent;
-use crate::options::Options;
+use crate::events::{KernelEvent, Options, Weight};
 use crate::stack_copy::{StackCopier, WakeUps};
 use crate::unwind::Unwinder;
 use crate::{Error, record};

@@ -1,4 +1,5 @@
-//! The table of functions, `.gopclntab` (`runtime/symtab.go`, `cmd/link/internal/ld/pcln.go`). Offsets are 32 bits wide:
+//! The table of functions, `.gopclntab` (`runtime/symtab.go`, `cmd/link/internal/ld/pcln.go`). Offsets are 32 bits
+//! wide:
 //!
 //! ```text
 //! header        magic  0 0 quantum pointer-size  functions  files  (text)  offsets of: names, units, files, values, functions
@@ -146,8 +147,8 @@ impl Pclntab {
         self.trees = trees.into();
     }
 
-    /// The function at an offset into the code, behind those that were inlined there, innermost first, each with the line
-    /// that it is at.
+    /// The function at an offset into the code, behind those that were inlined there, innermost first, each with the
+    /// line that it is at.
     pub(super) fn functions(&self, offset: u32) -> Vec<Function<'static>> {
         let mut found = Vec::new();
         let Some(place) = self.function_at(offset) else {

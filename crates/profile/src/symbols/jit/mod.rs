@@ -7,11 +7,10 @@
 //! numbers are given away again: a map that was last written before the process started is of an
 //! earlier one.
 //!
-//! A BEAM of OTP 25 or later keeps the same names in its memory, with lines of source code, whether or not it was told to write
-//! a map. They are read there (`unwritten`) where that is permitted.
+//! A BEAM of OTP 25 or later keeps the same names in its memory, with lines of source code, whether or not it was told
+//! to write a map. They are read there (`unwritten`) where that is permitted.
 
 mod file;
-mod lines;
 mod table;
 mod unwritten;
 

@@ -9,8 +9,7 @@ use measure::{Clock, Nanos, Time};
 use super::super::elf::exported;
 use super::table::JitTable;
 use crate::beam::{self, CodeList, CompiledModule, Variables};
-use crate::mappings::Mappings;
-use crate::memory::ProcessMemory;
+use crate::memory::{Mappings, ProcessMemory};
 
 /// The emulator's memory is looked at again after this many times what the last look took, so that it costs no more
 /// than a twentieth of the profiler's thread; where there was no list, after a second at least. The first look, which

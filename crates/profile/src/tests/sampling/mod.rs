@@ -56,8 +56,8 @@ fn refused() -> Option<String> {
         .map(|e| e.to_string())
 }
 
-/// Has `compiler` make a program of a source of this folder, in `dir`. It does so once: what it made is kept beside this
-/// program, by what the source is.
+/// Has `compiler` make a program of a source of this folder, in `dir`. It does so once: what it made is kept beside
+/// this program, by what the source is.
 fn compile(source: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/tests/sampling")

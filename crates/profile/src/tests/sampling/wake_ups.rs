@@ -116,8 +116,8 @@ impl Waited {
         of.map(|(_, seconds)| seconds).sum()
     }
 
-    /// The share of a reason among all that ended by a wake-up which was seen: the first waits may have begun before the
-    /// program ran.
+    /// The share of a reason among all that ended by a wake-up which was seen: the first waits may have begun before
+    /// the program ran.
     fn share(&self, reason: WaitReason, waker: &str) -> f64 {
         let other = [
             WaitReason::Processor,

@@ -38,8 +38,8 @@ fn table(magic: u32, count: u64, parts: &Parts) -> Vec<u8> {
     table
 }
 
-/// `main.outer` at 0x10, into which `main.middle` is inlined from 0x14 on, and into that `main.inner` from 0x18 to 0x20;
-/// `main.leaf` at 0x40, up to 0x50. With the tree of calls, which begins 4 bytes behind.
+/// `main.outer` at 0x10, into which `main.middle` is inlined from 0x14 on, and into that `main.inner` from 0x18 to
+/// 0x20; `main.leaf` at 0x40, up to 0x50. With the tree of calls, which begins 4 bytes behind.
 fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
     let (magic, shape) = SHAPES[version];
     let mut functions = words(&[0x10, 20, 0x40, 20 + 100, 0x50]);
