@@ -20,10 +20,8 @@ pub struct ChurnSpec {
     /// The kind of object that is created and removed.
     pub kind: ChurnKind,
     /// Cycles per second; unthrottled if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// A rate that changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleSpec>,
     /// Messages per cycle.
     #[serde(default)]
@@ -33,7 +31,6 @@ pub struct ChurnSpec {
     pub message_size: Bytes,
     /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or 10
     /// channels or queues, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_open: Option<usize>,
     /// Local addresses to connect from, in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

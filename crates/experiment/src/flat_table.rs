@@ -83,7 +83,7 @@ pub(super) fn write<M: SerializeMap>(
     value: &impl Serialize,
 ) -> Result<(), M::Error> {
     use serde_json::Value;
-    match serde_json::to_value(value) {
+    match serde_json::to_value(value).map(super::without_nulls) {
         Ok(Value::Null) => Ok(()),
         Ok(Value::Array(items)) if items.is_empty() => Ok(()),
         Ok(Value::Object(items)) if items.is_empty() => Ok(()),

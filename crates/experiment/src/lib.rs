@@ -82,10 +82,8 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<RequireSpec>,
     /// A further end of the load, beside its length and message counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<StopCondition>,
     /// Connections, channels or queues that come and go; in place of `load`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub churn: Option<ChurnSpec>,
     /// HTTP requests at fixed times, beside the load or alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -180,20 +178,15 @@ pub struct BrokerSpec {
     pub kind: BrokerKind,
     /// `rabbitmq`: a prefix or root directory, also of another release of Linux, to take it from instead of the
     /// system's. `artemis`: its folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
     /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
     /// `rabbitmq`: `"prepare"` makes once what `[[prepare]]`, `fill`, `definitions` and policies say, keeps the node's
     /// data, and begins every run with a copy of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<BrokerData>,
     /// With `data`: the folder in which prepared data is kept; `prepared` in bellows' own data folder where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_dir: Option<PathBuf>,
     /// `rabbitmq`: a file of definitions that is imported before the load begins.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub definitions: Option<PathBuf>,
     /// `rabbitmq`: policies that are set before the load begins, such as for mirrored queues.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -202,23 +195,19 @@ pub struct BrokerSpec {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, toml::Value>,
     /// `rabbitmq`: text of `advanced.config`, Erlang terms.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced: Option<String>,
     /// `rabbitmq`: plugins that are enabled from the start, such as `rabbitmq_auth_backend_oauth2`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<String>,
     /// `rabbitmq`, and `attach` with a `node`: time between two readings of each node's memory from both sides, what
     /// its allocators hold and what the machine says; not read where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_every: Option<Length>,
     /// `rabbitmq`: the broker's Erlang schedulers (`+S`); one per core where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulers: Option<u32>,
     /// `rabbitmq`: further arguments of the Erlang emulator, one word each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub erlang_args: Vec<String>,
     /// `rabbitmq`: a folder with compiled modules (`.beam`) that come before the node's own, of every node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<PathBuf>,
     /// `artemis`: further arguments of the Java virtual machine, one word each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -230,7 +219,6 @@ pub struct BrokerSpec {
     #[serde(skip_serializing_if = "is_false")]
     pub tls: bool,
     /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// `attach`: further nodes of the same cluster, which share the connections.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -238,36 +226,26 @@ pub struct BrokerSpec {
     /// `attach`: how connections are assigned to several nodes.
     pub allocation: Allocation,
     /// Seconds between two heartbeats; 0 takes the broker's, absent: 60.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<u16>,
     /// Largest frame in bytes; absent: 131072.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_max: Option<u32>,
     /// `SO_SNDBUF` of the load's sockets in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<usize>,
     /// `SO_RCVBUF` of the load's sockets in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<usize>,
     /// Whether the kernel may hold small pieces back (Nagle's algorithm, no `TCP_NODELAY`).
     pub nagle: bool,
     /// `attach`: the user, instead of the URL's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// `attach`: the password, instead of the URL's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
     /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// With TLS: a PEM file with the client's certificate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
     /// With TLS: a PEM file with the key of `cert`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
     /// With TLS: the name to ask for and to verify, instead of the URL's host.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sni: Option<String>,
     /// With TLS: take any certificate.
     #[serde(skip_serializing_if = "is_false")]
@@ -276,28 +254,21 @@ pub struct BrokerSpec {
     #[serde(skip_serializing_if = "is_plain")]
     pub auth: Auth,
     /// `attach`, `rabbitmq`: log in with an access token in place of a password.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth2: Option<OAuth2Spec>,
     /// `attach`: the broker's process, where it cannot be found by its port.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// `attach`: RabbitMQ's Erlang node, which is asked for its queues, bindings and processes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// `attach`: the port of that node's distribution; EPMD knows it otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_port: Option<u16>,
     /// `attach`: the file with that node's cookie; absent: `BELLOWS_ERLANG_COOKIE`, or a file at a usual place.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cookie_file: Option<PathBuf>,
     /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no `node` is
     /// named, and probes of paths go there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub management: Option<String>,
     /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in
     /// `BELLOWS_PASSWORD`; the broker's own user where absent, by the first of these, else by the password of the
     /// broker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub management_user: Option<String>,
 }
 
@@ -348,7 +319,6 @@ pub struct ProfileSpec {
     pub min_block: Length,
     /// Switches sampling on and off in blocks of this length, in random order, through the measured phase, so that the
     /// run tells what its profile costs: `1s`. The profile then covers the blocks with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Length>,
 }
 
@@ -440,7 +410,7 @@ impl Experiment {
         for load in &mut self.load {
             load.max_pending = Some(load.in_flight_window());
         }
-        serde_json::to_value(self).unwrap_or_default()
+        without_nulls(serde_json::to_value(self).unwrap_or_default())
     }
 
     /// Whether two experiments differ in values that [`Self::to_json`] hides.
@@ -499,6 +469,20 @@ impl Experiment {
             redact_arguments(&mut load.consumers.amqp091.arguments);
         }
         public
+    }
+}
+
+/// A value without the keys that nobody gave, at any depth.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+            given
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        plain => plain,
     }
 }
 

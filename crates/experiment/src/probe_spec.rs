@@ -35,16 +35,12 @@ pub struct ProbeSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
     /// A page that bellows serves while the run is on, in place of `url`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<OwnPage>,
     /// Time from one request to the next; 2 s if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Length>,
     /// Requests per second, in place of `every`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// A rate that changes, in place of both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleSpec>,
     /// Method of the requests.
     #[serde(default = "ProbeSpec::method")]
@@ -53,10 +49,8 @@ pub struct ProbeSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// User of basic authentication; the password is the URL's or that of `BELLOWS_PROBE_PASSWORD`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// File with a bearer token; that of `BELLOWS_PROBE_TOKEN` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_file: Option<PathBuf>,
     /// Longest that a request may take.
     #[serde(default = "ProbeSpec::timeout")]
@@ -65,7 +59,6 @@ pub struct ProbeSpec {
     #[serde(default = "ProbeSpec::max_open")]
     pub max_open: usize,
     /// PEM file with the authorities that `https` trusts; the machine's own if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// Accept any certificate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -24,7 +24,6 @@ pub struct ScrapeSpec {
     /// managed RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
     pub url: String,
     /// Prefix of its series' names; host, port and path where absent, or the path alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Time between two requests.
     #[serde(default = "ScrapeSpec::usual_every")]
@@ -42,13 +41,10 @@ pub struct ScrapeSpec {
     #[serde(default = "ScrapeSpec::usual_gzip")]
     pub gzip: bool,
     /// User of the page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Its password; without a user, a bearer token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
     /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// The servers of a path, one of each node, which the run fills in.
     #[serde(skip)]

@@ -30,13 +30,11 @@ pub struct TraceSpec {
     /// The function, MODULE:FUNCTION/ARITY; MODULE:FUNCTION for any number of arguments.
     pub call: String,
     /// Only calls whose arguments match, as in a function's head, perhaps with `when`.
-    #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "match")]
     pub matching: Option<String>,
     /// Only processes with this role when it begins: `queue`, `channel`, `connection`, or the module that they run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// The node of a cluster, by number; the first where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
     /// Whether arguments are kept, cut and with secrets masked.
     #[serde(default = "TraceSpec::usual_arguments")]
