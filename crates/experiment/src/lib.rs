@@ -55,7 +55,7 @@ pub use security::OAuth2Spec;
 
 pub use size_spec::SizeSpec;
 pub use trace_spec::{NodeTrace, OneTrace, TraceSpec};
-pub use web::hidden::Hidden;
+pub use web::Secret;
 
 /// One experiment, as its file says it. Every default is stated here, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -238,7 +238,8 @@ pub struct BrokerSpec {
     /// `attach`: the user, instead of the URL's.
     pub user: Option<String>,
     /// `attach`: the password, instead of the URL's.
-    pub password: Option<String>,
+    #[serde(with = "security::secret")]
+    pub password: Option<Secret>,
     /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
     pub ca: Option<PathBuf>,
     /// With TLS: a PEM file with the client's certificate.
@@ -444,7 +445,7 @@ impl Experiment {
         for url in &mut broker.further_urls {
             *url = redact::url(url);
         }
-        broker.password = broker.password.as_ref().map(|_| BLOT.to_owned());
+        broker.password = broker.password.as_ref().map(|_| Secret::new(BLOT));
         broker.advanced = broker.advanced.as_deref().map(redact::terms);
         for (name, value) in &mut broker.env {
             *value = redact::variable(name, value);
@@ -459,7 +460,7 @@ impl Experiment {
                 true => redact::text(&scrape.url),
                 false => redact::url(&scrape.url),
             };
-            scrape.password = scrape.password.as_ref().map(|_| BLOT.to_owned());
+            scrape.password = scrape.password.as_ref().map(|_| Secret::new(BLOT));
         }
         for load in public.load.iter_mut().chain(&mut public.prepare) {
             load.url = load.url.as_deref().map(redact::url);

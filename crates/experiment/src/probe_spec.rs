@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::own_page::{OwnPage, ProbedAddresses};
 use super::validate::wrong;
-use super::{BrokerKind, BrokerSpec, Experiment, Hidden, ScheduleSpec};
+use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, Secret};
 use web::management::ManagementOptions;
 
 /// Stands in for the management API in checks before the broker starts.
@@ -65,7 +65,7 @@ pub struct ProbeSpec {
     pub insecure: bool,
     /// Never read from a file and never written to one.
     #[serde(skip)]
-    pub password: Option<Hidden>,
+    pub password: Option<Secret>,
     /// The server of a path or page, which the run fills in.
     #[serde(skip)]
     pub server: Option<String>,

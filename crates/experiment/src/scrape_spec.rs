@@ -6,7 +6,7 @@ use measure::{Length, Problem, Refused};
 use serde::{Deserialize, Serialize};
 
 use super::validate::wrong;
-use super::{BrokerKind, BrokerSpec, Experiment, Hidden, MOST_NODES};
+use super::{BrokerKind, BrokerSpec, Experiment, MOST_NODES, Secret};
 use web::scrape::{MOST_SELECTED, ScrapePlan, ScrapeUrl, Selector};
 
 /// Shortest interval between two requests.
@@ -43,7 +43,8 @@ pub struct ScrapeSpec {
     /// User of the page.
     pub user: Option<String>,
     /// Its password; without a user, a bearer token.
-    pub password: Option<String>,
+    #[serde(default, with = "super::security::secret")]
+    pub password: Option<Secret>,
     /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
     pub ca: Option<PathBuf>,
     /// The servers of a path, one of each node, which the run fills in.
@@ -180,7 +181,7 @@ impl ScrapeSpec {
             most_series: self.max_series,
             gzip: self.gzip,
             user: self.user.clone(),
-            password: self.password.as_deref().map(Hidden::new),
+            password: self.password.clone(),
             ca: self.ca.clone(),
         })
     }

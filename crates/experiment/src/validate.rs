@@ -295,7 +295,7 @@ impl Experiment {
             endpoint.user.clone_from(user);
         }
         if let Some(password) = &broker.password {
-            endpoint.set_password(password);
+            endpoint.set_password(password.expose());
         }
         broker.secure(&mut endpoint);
         Ok(endpoint)

@@ -10,7 +10,7 @@ use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
-use web::hidden::Hidden;
+use web::Secret;
 
 use super::Cli;
 
@@ -105,7 +105,7 @@ fn add(command: &Command, matches: &ArgMatches, words: &mut Vec<String>) {
 /// Whether a value from the environment affects the run. Secrets stay there.
 fn is_of_the_run(arg: &Arg) -> bool {
     let name = arg.get_env().and_then(std::ffi::OsStr::to_str);
-    let is_secret = arg.get_value_parser().type_id() == std::any::TypeId::of::<Hidden>();
+    let is_secret = arg.get_value_parser().type_id() == std::any::TypeId::of::<Secret>();
     name.is_some_and(|name| !NOT_OF_THE_RUN.contains(&name)) && !is_secret
 }
 
@@ -141,7 +141,7 @@ fn add_argument(arg: &Arg, matches: &ArgMatches, words: &mut Vec<String>) {
 fn shown(parser: &ValueParser, value: &str) -> String {
     use std::any::TypeId;
     let kind = parser.type_id();
-    if kind == TypeId::of::<Hidden>() {
+    if kind == TypeId::of::<Secret>() {
         "***".to_owned()
     } else if kind == TypeId::of::<Url>() {
         web::redact::url(value)
@@ -304,7 +304,7 @@ mod tests {
     fn what_the_environment_decides_is_kept() {
         // Cargo sets these two, whatever the shell has.
         let option = |id: &'static str, env: &'static str| Arg::new(id).long(id).env(env);
-        let secret = option("password", "CARGO_PKG_NAME").value_parser(clap::value_parser!(Hidden));
+        let secret = option("password", "CARGO_PKG_NAME").value_parser(clap::value_parser!(Secret));
         let command = Command::new("bellows").subcommand(
             Command::new("run")
                 .arg(option("broker-root", "CARGO_PKG_VERSION"))
@@ -424,7 +424,7 @@ mod tests {
                 let speaks = |word: &&str| name.contains(*word) && !name.ends_with("-file");
                 if arg.get_action().takes_values() && words.iter().any(speaks) {
                     *found += 1;
-                    let typed = kind == std::any::TypeId::of::<Hidden>()
+                    let typed = kind == std::any::TypeId::of::<Secret>()
                         || kind == std::any::TypeId::of::<Url>();
                     assert!(typed, "{} --{name} is kept as it is", command.get_name());
                 }

@@ -10,7 +10,7 @@ use crate::BrokerError;
 use crate::answer::{NoAnswer, wait_for};
 use crate::rabbitmq::control;
 use experiment::BrokerSpec;
-use web::hidden::Hidden;
+use web::Secret;
 use web::management::{LoginRemedy, Management, ManagementOptions, TIMEOUT};
 
 /// Holds the password of the user of the management API alone.
@@ -31,7 +31,7 @@ pub(super) struct ManagementLogin {
     options: ManagementOptions,
     /// User and password where they are its own; `None`: those of the broker, whose password may be a token that is
     /// renewed.
-    own: Option<(String, Hidden)>,
+    own: Option<(String, Secret)>,
 }
 
 impl ManagementLogin {
@@ -56,7 +56,7 @@ impl ManagementLogin {
             options: ManagementOptions {
                 url: url.clone(),
                 user: String::new(),
-                password: Hidden::new(""),
+                password: Secret::new(""),
                 ca: spec.ca.clone(),
                 insecure: spec.insecure,
                 remedy: REMEDY,
@@ -69,7 +69,7 @@ impl ManagementLogin {
 
     /// The API with the login as it is now.
     pub(super) fn options(&self, endpoint: &Endpoint) -> ManagementOptions {
-        let of_broker = || (endpoint.user.clone(), Hidden::new(endpoint.password()));
+        let of_broker = || (endpoint.user.clone(), Secret::new(endpoint.password()));
         let (user, password) = self.own.clone().unwrap_or_else(of_broker);
         ManagementOptions {
             user,
@@ -80,16 +80,16 @@ impl ManagementLogin {
 }
 
 /// A variable of the environment, if it is set.
-fn set(variable: &str) -> Option<Hidden> {
+fn set(variable: &str) -> Option<Secret> {
     let set = std::env::var(variable).ok();
-    set.filter(|it| !it.is_empty()).map(Hidden::new)
+    set.filter(|it| !it.is_empty()).map(Secret::new)
 }
 
 /// The password of a user who is not the broker's, where there is none for the API alone.
-fn password(user: &str) -> Result<Hidden, Problem> {
+fn password(user: &str) -> Result<Secret, Problem> {
     match set(PASSWORD) {
         Some(password) => Ok(password),
-        None if user == "guest" => Ok(Hidden::new("guest")),
+        None if user == "guest" => Ok(Secret::new("guest")),
         None => {
             let cause = "there is no password for the user of the management API";
             let help = format!("set {OWN_PASSWORD} or {PASSWORD}");

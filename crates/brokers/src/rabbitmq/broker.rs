@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{guardian, oauth2};
 use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec};
-use web::hidden::Hidden;
+use web::Secret;
 use web::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 
 pub(crate) const REGISTRATION: Registration = Registration {
@@ -426,7 +426,7 @@ fn enable_management(config: &mut Config) -> Result<ManagementOptions, BrokerErr
     Ok(ManagementOptions {
         url: enable(config, MANAGEMENT, "management")?,
         user: USER.to_owned(),
-        password: Hidden::new(USER),
+        password: Secret::new(USER),
         ca: None,
         insecure: false,
         remedy: LoginRemedy {

@@ -15,7 +15,7 @@ use archive::RunRecord;
 use measure::Problem;
 use stacks::Profile;
 
-use crate::hidden::Hidden;
+use crate::Secret;
 use crate::http::Login;
 use client::{PushClient, Refusal};
 pub use client::{PushServer, PushTexts};
@@ -42,7 +42,7 @@ pub struct PushOptions {
     /// Its user, where it asks for one; the secret is then a password.
     pub user: Option<String>,
     /// A password, or else a token.
-    pub secret: Option<Hidden>,
+    pub secret: Option<Secret>,
     /// The tenant, where the server has several.
     pub tenant: Option<String>,
 }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use archive::{SeriesName, SeriesUnit};
 use measure::{Clock, Nanos, Problem, Time};
 
-use crate::hidden::Hidden;
+use crate::Secret;
 use client::Client;
 use selection::Selection;
 pub use selection::{SelectedRate, SelectedValue};
@@ -70,7 +70,7 @@ pub struct ScrapePlan {
     /// The user, where the server asks for one; the password is then one, and else a token.
     pub user: Option<String>,
     /// A password or token.
-    pub password: Option<Hidden>,
+    pub password: Option<Secret>,
     /// Authorities to trust in place of the machine's, a PEM file.
     pub ca: Option<PathBuf>,
 }

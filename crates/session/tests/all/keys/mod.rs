@@ -134,6 +134,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("f64", "number", "0.01"),
     ("OwnPage", "`\"queues\"`", "\"queues\""),
     ("String", "text", "\"text\""),
+    ("Secret", "text", "\"text\""),
     ("PathBuf", "path", "\"/path/to/it\""),
     ("Vec<String>", "list of texts", "[\"one\", \"two\"]"),
     (
