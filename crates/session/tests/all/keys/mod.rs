@@ -290,6 +290,45 @@ fn the_page_of_keys_is_up_to_date() {
     );
 }
 
+/// Types of texts that somebody wrote.
+const OWN_TEXTS: [&str; 5] = ["String", "Vec<String>", "PathBuf", "Secret", "Vec<IpAddr>"];
+/// Texts that are read as a choice, or that others have, too. Of `[load.properties]` all values are somebody's.
+const READ: [&str; 9] = [
+    "apply-to",
+    "call",
+    "content-encoding",
+    "content-type",
+    "events",
+    "method",
+    "plugins",
+    "stacks",
+    "type",
+];
+
+/// A report for others shows what such a key holds. One too many would show somebody's words, and of one that is
+/// missing everybody's would be blotted out.
+#[test]
+fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys() {
+    let path = workspace().join("crates/report/src/redact/experiment.rs");
+    let source = fs::read_to_string(path).expect("source");
+    let list = source
+        .split_once("const CHOICES: &str = \"")
+        .expect("a list")
+        .1;
+    let (list, _) = list.split_once('"').expect("its end");
+    let shown: Vec<&str> = list.split_whitespace().collect();
+    let sources = sources();
+    for key in TABLES.iter().flat_map(|table| keys(table.of, &sources)) {
+        let words = words(&key.of);
+        if words.starts_with("table") || words.contains("number") || key.of == "bool" {
+            continue;
+        }
+        let is_choice = READ.contains(&&*key.name) || !OWN_TEXTS.contains(&&*key.of);
+        let is_shown = shown.contains(&&*key.name);
+        assert_eq!(is_shown, is_choice, "{}: {}", key.name, key.of);
+    }
+}
+
 /// The text for a required key, and the key that may stand in its place.
 fn required(key: &Key, all: &[Key]) -> String {
     let place = format!("in place of `{}`", key.name);
