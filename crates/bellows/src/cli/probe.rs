@@ -66,10 +66,10 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "DURATION", default_value = "0")]
     warmup: Length,
     /// Longest that a request may take
-    #[arg(long, value_name = "DURATION", default_value_t = ProbeSpec::timeout())]
+    #[arg(long, value_name = "DURATION", default_value_t = ProbeSpec::default().timeout)]
     timeout: Length,
     /// Method of the requests
-    #[arg(long, value_name = "METHOD", default_value_t = ProbeSpec::method())]
+    #[arg(long, value_name = "METHOD", default_value_t = ProbeSpec::default().method)]
     method: String,
     /// Further header, as 'NAME: VALUE'; may be repeated. Values are not archived
     #[arg(long = "header", value_name = "HEADER")]
@@ -81,7 +81,7 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     bearer_file: Option<PathBuf>,
     /// Maximum requests in flight, each on a connection of its own
-    #[arg(long, value_name = "N", value_parser = from_one, default_value_t = ProbeSpec::max_open())]
+    #[arg(long, value_name = "N", value_parser = from_one, default_value_t = ProbeSpec::default().max_open)]
     max_open: usize,
     /// PEM file with the authorities to trust, in place of the machine's own
     #[arg(long, value_name = "FILE")]
@@ -152,6 +152,7 @@ impl ProbeArgs {
             },
             profile,
             probe: vec![ProbeSpec {
+                url: self.url.0.clone(),
                 every: self.every,
                 rate: self.rate,
                 schedule: self.schedule.clone(),
@@ -163,7 +164,7 @@ impl ProbeArgs {
                 max_open: self.max_open,
                 ca: self.ca.clone(),
                 insecure: self.insecure,
-                ..ProbeSpec::of(self.url.0.clone())
+                ..ProbeSpec::default()
             }],
             origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
