@@ -36,6 +36,8 @@ use measure::Length;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use flat_table::{FlatTable, flat_table};
+
 pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
 pub use error::ExperimentError;
@@ -57,90 +59,55 @@ pub use size_spec::SizeSpec;
 pub use trace_spec::{NodeTrace, OneTrace, TraceSpec};
 pub use web::Secret;
 
-/// One experiment, as its file says it. Every default is stated here, once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Experiment {
-    /// Names the run folder.
-    pub name: String,
-    /// The question that the experiment answers.
-    pub description: String,
-    /// Threads of the load generator, one event loop each.
-    pub threads: usize,
-    /// Whether every message is accounted for: lost, duplicated, reordered, damaged.
-    pub ledger: bool,
-    /// The broker under load.
-    pub broker: BrokerSpec,
-    /// How long each phase lasts.
-    pub phases: PhasesSpec,
-    /// Profiling in the measured phase.
-    pub profile: ProfileSpec,
-    /// Faults that are injected while the load runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub fault: Vec<FaultSpec>,
-    /// Requirements of the run; a missed one ends it with exit code 3.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub require: Vec<RequireSpec>,
-    /// A further end of the load, beside its length and message counts.
-    pub until: Option<StopCondition>,
-    /// Connections, channels or queues that come and go; in place of `load`.
-    pub churn: Option<ChurnSpec>,
-    /// HTTP requests at fixed times, beside the load or alone.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub probe: Vec<ProbeSpec>,
-    /// Groups of producers and consumers; at least one where there is neither churn nor a probe.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub load: Vec<LoadSpec>,
-    /// Queues, and with `fill` their messages, that are there before the run begins. Of a group's keys those count that
-    /// say where messages go and what they are.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub prepare: Vec<PrepareSpec>,
-    /// Pages of metrics that are requested while the load runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub scrape: Vec<ScrapeSpec>,
-    /// Functions that are traced on the broker's Erlang node while the load runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub trace: Vec<TraceSpec>,
-    /// Where its values were written.
-    #[serde(skip)]
-    pub origin: Origin,
-    /// Where the nodes of a managed cluster take clients, once they are started.
-    #[serde(skip)]
-    pub cluster: Vec<load::Endpoint>,
-    /// The broker that prepares data, where that is another one than its own: side A's, of runs in turns.
-    #[serde(skip)]
-    pub prepared_by: Option<Box<BrokerSpec>>,
-    /// Whether its broker began with data that was prepared before, perhaps long before.
-    #[serde(skip)]
-    pub is_prepared: bool,
-}
-
-impl Default for Experiment {
-    fn default() -> Self {
-        Self {
-            name: "run".to_owned(),
-            description: String::new(),
-            threads: 1,
-            ledger: true,
-            broker: BrokerSpec::default(),
-            phases: PhasesSpec::default(),
-            profile: ProfileSpec::default(),
-            fault: Vec::new(),
-            require: Vec::new(),
-            until: None,
-            churn: None,
-            probe: Vec::new(),
-            load: Vec::new(),
-            prepare: Vec::new(),
-            scrape: Vec::new(),
-            trace: Vec::new(),
-            origin: Origin::default(),
-            cluster: Vec::new(),
-            prepared_by: None,
-            is_prepared: false,
-        }
+flat_table! {
+    /// One experiment, as its file says it. Every default is stated here, once.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Experiment {
+        /// Names the run folder.
+        "name" name: String = "run".to_owned(),
+        /// The question that the experiment answers.
+        "description" description: String = String::new(),
+        /// Threads of the load generator, one event loop each.
+        "threads" threads: usize = 1,
+        /// Whether every message is accounted for: lost, duplicated, reordered, damaged.
+        "ledger" ledger: bool = true,
+        /// The broker under load.
+        "broker" broker: BrokerSpec = BrokerSpec::default(),
+        /// How long each phase lasts.
+        "phases" phases: PhasesSpec = PhasesSpec::default(),
+        /// Profiling in the measured phase.
+        "profile" profile: ProfileSpec = ProfileSpec::default(),
+        /// Faults that are injected while the load runs.
+        "fault" fault: Vec<FaultSpec> = Vec::new(),
+        /// Requirements of the run; a missed one ends it with exit code 3.
+        "require" require: Vec<RequireSpec> = Vec::new(),
+        /// A further end of the load, beside its length and message counts.
+        "until" until: Option<StopCondition> = None,
+        /// Connections, channels or queues that come and go; in place of `load`.
+        "churn" churn: Option<ChurnSpec> = None,
+        /// HTTP requests at fixed times, beside the load or alone.
+        "probe" probe: Vec<ProbeSpec> = Vec::new(),
+        /// Groups of producers and consumers; at least one where there is neither churn nor a probe.
+        "load" load: Vec<LoadSpec> = Vec::new(),
+        /// Queues, and with `fill` their messages, that are there before the run begins. Of a group's keys those count
+        /// that say where messages go and what they are.
+        "prepare" prepare: Vec<PrepareSpec> = Vec::new(),
+        /// Pages of metrics that are requested while the load runs.
+        "scrape" scrape: Vec<ScrapeSpec> = Vec::new(),
+        /// Functions that are traced on the broker's Erlang node while the load runs.
+        "trace" trace: Vec<TraceSpec> = Vec::new(),
+        /// Where its values were written.
+        origin: Origin = Origin::default(),
+        /// Where the nodes of a managed cluster take clients, once they are started.
+        cluster: Vec<load::Endpoint> = Vec::new(),
+        /// The broker that prepares data, where that is another one than its own: side A's, of runs in turns.
+        prepared_by: Option<Box<BrokerSpec>> = None,
+        /// Whether its broker began with data that was prepared before, perhaps long before.
+        is_prepared: bool = false,
     }
 }
+
+impl FlatTable for Experiment {}
 
 /// Where the broker comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -281,28 +248,21 @@ fn is_plain(auth: &Auth) -> bool {
     *auth == Auth::Plain
 }
 
-/// How long each phase lasts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct PhasesSpec {
-    /// Load runs, but does not count.
-    pub warmup: Length,
-    /// Length of the phase that the summary covers; `"0s"` measures until `message-count` is reached or somebody stops
-    /// the run.
-    pub measure: Length,
-    /// The longest wait for acknowledgements and deliveries at the end.
-    pub drain: Length,
-}
-
-impl Default for PhasesSpec {
-    fn default() -> Self {
-        Self {
-            warmup: Length::seconds(5),
-            measure: Length::seconds(30),
-            drain: Length::seconds(10),
-        }
+flat_table! {
+    /// How long each phase lasts.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PhasesSpec {
+        /// Load runs, but does not count.
+        "warmup" warmup: Length = Length::seconds(5),
+        /// Length of the phase that the summary covers; `"0s"` measures until `message-count` is reached or somebody
+        /// stops the run.
+        "measure" measure: Length = Length::seconds(30),
+        /// The longest wait for acknowledgements and deliveries at the end.
+        "drain" drain: Length = Length::seconds(10),
     }
 }
+
+impl FlatTable for PhasesSpec {}
 
 /// Profiling in the measured phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
