@@ -41,12 +41,13 @@ macro_rules! flat_table {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use $crate::flat_table::{FlatTable, write};
+                let absent = <$type>::default();
                 let mut map = serializer.serialize_map(None)?;
                 $($(if FlatTable::writes(self, $key) {
-                    write(&mut map, $key, &self.$field)?;
+                    write(&mut map, $key, &self.$field, &absent.$field)?;
                 })?)+
                 $($(if FlatTable::writes(self, $inner) {
-                    write(&mut map, $inner, &self.$($place).+)?;
+                    write(&mut map, $inner, &self.$($place).+, &absent.$($place).+)?;
                 })+)?
                 serde::ser::SerializeMap::end(map)
             }
@@ -114,17 +115,22 @@ impl Visitor<'_> for KnownKey {
     }
 }
 
-/// Writes an entry of a table, where there is one.
-pub(super) fn write<M: SerializeMap>(
+/// Writes an entry of a table; `None` or an empty list or table not where that is the default.
+pub(super) fn write<M: SerializeMap, T: Serialize + PartialEq>(
     map: &mut M,
     key: &'static str,
-    value: &impl Serialize,
+    value: &T,
+    absent: &T,
 ) -> Result<(), M::Error> {
     use serde_json::Value;
-    match serde_json::to_value(value).map(super::without_nulls) {
-        Ok(Value::Null) => Ok(()),
-        Ok(Value::Array(items)) if items.is_empty() => Ok(()),
-        Ok(Value::Object(items)) if items.is_empty() => Ok(()),
-        _ => map.serialize_entry(key, value),
+    let is_empty = match serde_json::to_value(value).map(super::without_nulls) {
+        Ok(Value::Null) => true,
+        Ok(Value::Array(items)) => items.is_empty(),
+        Ok(Value::Object(items)) => items.is_empty(),
+        _ => false,
+    };
+    match is_empty && value == absent {
+        true => Ok(()),
+        false => map.serialize_entry(key, value),
     }
 }

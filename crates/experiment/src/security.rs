@@ -32,25 +32,6 @@ pub struct OAuth2Spec {
     pub client_secret: Option<Secret>,
 }
 
-/// Secrets that a file may hold: `Debug` shows none, and an experiment that is changed keeps them.
-pub(super) mod secret {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use web::Secret;
-
-    pub(crate) fn serialize<S: Serializer>(
-        secret: &Option<Secret>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        secret.as_ref().map(Secret::expose).serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Secret>, D::Error> {
-        Ok(Option::<String>::deserialize(deserializer)?.map(Secret::new))
-    }
-}
-
 impl OAuth2Spec {
     /// The variable that holds the client's secret.
     pub const SECRET_VARIABLE: &str = "BELLOWS_OAUTH2_CLIENT_SECRET";

@@ -18,6 +18,7 @@ mod problem;
 mod quantity;
 mod recorder;
 mod refused;
+mod secret;
 mod slice_recorder;
 mod summaries;
 mod units;
@@ -38,6 +39,7 @@ pub use recorder::{
     DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent, new_histogram,
 };
 pub use refused::Refused;
+pub use secret::Secret;
 pub use slice_recorder::{SliceHistogram, SliceRecorder};
 pub use summaries::{LatencySummary, Summaries};
 pub use units::{Nanos, Time};

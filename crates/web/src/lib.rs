@@ -10,4 +10,4 @@ pub mod push;
 pub mod redact;
 pub mod scrape;
 
-pub use wire::Secret;
+pub use measure::Secret;

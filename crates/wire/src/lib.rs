@@ -8,7 +8,6 @@ pub mod amqp091;
 pub mod amqp10;
 pub mod http1;
 pub mod openmetrics;
-mod secret;
 pub mod topic;
 
-pub use secret::Secret;
+pub use measure::Secret;

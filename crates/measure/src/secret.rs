@@ -4,9 +4,12 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// A password or token. `Debug` and `Display` print `***`; the text comes out only through
-/// [`Secret::expose`].
-#[derive(Clone, Default, PartialEq, Eq)]
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A password or token. `Debug` and `Display` print `***`, and so does what is serialized; the text comes out only
+/// through [`Secret::expose`].
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
@@ -49,6 +52,12 @@ impl FromStr for Secret {
     }
 }
 
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
@@ -69,6 +78,7 @@ mod tests {
     fn printing_shows_stars_only() {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret} {secret:?}"), "*** ***");
+        assert_eq!(serde_json::to_value(&secret).unwrap(), "***");
         assert_eq!(secret.expose(), "hunter2");
     }
 }
