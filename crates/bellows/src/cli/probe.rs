@@ -12,6 +12,7 @@ use measure::{Length, Rate};
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
 use super::command_line::Url;
 use super::header::Header;
+use super::option_names::OPTION_NAMES;
 use super::perform;
 use crate::failure::{Done, Failure};
 
@@ -23,20 +24,6 @@ Examples:
   bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60
 
 `bellows help probes` tells more.";
-
-/// Options that are not called like the key of an experiment that they set.
-const OPTION_NAMES: experiment::OptionNames = &[
-    ("probe.0.url", "URL"),
-    ("probe.0.every", "--every"),
-    ("probe.0.rate", "--rate"),
-    ("probe.0.schedule", "--schedule"),
-    ("probe.0.timeout", "--timeout"),
-    ("probe.0.max-open", "--max-open"),
-    ("probe.0.method", "--method"),
-    ("probe.0.user", "--user"),
-    ("probe.0.bearer-file", "--bearer-file"),
-    ("phases.measure", "--duration"),
-];
 
 /// Options of `bellows probe`.
 #[derive(Debug, Args)]

@@ -23,13 +23,12 @@ enum Held {
     Words,
 }
 
-/// Keys that hold choices, or values that bellows itself reads. A test compares an experiment's with their types
-/// (`session/tests/all/keys`).
-const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins schedule rate every stream-offset \
-    nodes recover apply-to delivery that slo think-time for at delay warmup measure drain min-block start-delay start-after consumer-latency \
-    consumer-rate confirm-timeout timeout ttl poll message-size declare content-type content-encoding event precision from most least pairs seed \
-    fail-if repeat x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset x-match protocol \
-    margin latency-margin level confirm trials select call data memory-every blocks consumer-start-delay consumers-apart";
+/// Keys that hold choices, or values that bellows itself reads; numbers with units are known by their form. A test
+/// compares an experiment's with their types (`session/tests/all/keys`).
+const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins schedule \
+    stream-offset nodes apply-to delivery that slo message-size declare content-type content-encoding event fail-if \
+    x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset \
+    x-match protocol select call data shape";
 /// Tables whose keys are somebody's own.
 const OWN_KEYS: &str = "headers arguments consumer-arguments parameters labels env";
 /// Tables whose values are somebody's own, whatever their keys are called elsewhere.

@@ -294,6 +294,15 @@ fn the_page_of_keys_is_up_to_date() {
 
 /// Types of texts that somebody wrote.
 const OWN_TEXTS: [&str; 5] = ["String", "Vec<String>", "PathBuf", "Secret", "Vec<IpAddr>"];
+/// Types whose values are known by their form.
+const NUMBERS: [&str; 6] = [
+    "bool",
+    "Bytes",
+    "Length",
+    "LengthRange",
+    "Rate",
+    "Vec<LatencyStep>",
+];
 /// Texts that are read as a choice, or that others have, too. Of `[load.properties]` all values are somebody's.
 const READ: [&str; 9] = [
     "apply-to",
@@ -322,7 +331,7 @@ fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys
     let sources = sources();
     for key in TABLES.iter().flat_map(|table| keys(table.of, &sources)) {
         let words = words(&key.of);
-        if words.starts_with("table") || words.contains("number") || key.of == "bool" {
+        if words.starts_with("table") || words.contains("number") || NUMBERS.contains(&&*key.of) {
             continue;
         }
         let is_choice = READ.contains(&&*key.name) || !OWN_TEXTS.contains(&&*key.of);
