@@ -32,6 +32,11 @@ macro_rules! flat_table {
             $($(#[$meaning])* pub $field: $of,)+
         }
 
+        impl $type {
+            /// Keys of the table.
+            pub const KEYS: &'static [&'static str] = &[$($($key,)?)+ $($($inner,)+)?];
+        }
+
         impl Default for $type {
             fn default() -> Self {
                 Self { $($field: $default,)+ }
@@ -55,7 +60,6 @@ macro_rules! flat_table {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                const KEYS: &[&str] = &[$($($key,)?)+ $($($inner,)+)?];
                 struct Table;
                 impl<'de> serde::de::Visitor<'de> for Table {
                     type Value = $type;
@@ -68,7 +72,7 @@ macro_rules! flat_table {
                     ) -> Result<$type, A::Error> {
                         let mut read = <$type>::default();
                         let mut missing = <$type as $crate::flat_table::FlatTable>::REQUIRED;
-                        let known = $crate::flat_table::KnownKey(KEYS);
+                        let known = $crate::flat_table::KnownKey(<$type>::KEYS);
                         while let Some(key) = map.next_key_seed(known)? {
                             missing = missing.filter(|it| *it != key);
                             match key {

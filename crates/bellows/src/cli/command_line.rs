@@ -10,9 +10,11 @@ use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
+use experiment::LoadSpec;
 use web::Secret;
 
 use super::Cli;
+use super::option_names::OPTION_NAMES;
 
 /// A URL, whose password `Debug` does not show.
 #[derive(Clone)]
@@ -208,31 +210,22 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
 }
 
 /// The key of experiments that an option of `client` sets, where it was given to a command that runs experiments.
-fn key_of(error: &clap::Error, argument: &str) -> Option<&'static str> {
-    const KEYS: [(&str, &str); 11] = [
-        ("--rate", "load.0.rate"),
-        ("--schedule", "load.0.schedule"),
-        ("--producers", "load.0.producers"),
-        ("--consumers", "load.0.consumers"),
-        ("--message-size", "load.0.message-size"),
-        ("--max-pending", "load.0.max-pending"),
-        ("--prefetch", "load.0.prefetch"),
-        ("--queue-type", "load.0.queue-type"),
-        ("--duration", "phases.measure"),
-        ("--warmup", "phases.warmup"),
-        ("--url", "broker.url"),
-    ];
+fn key_of(error: &clap::Error, argument: &str) -> Option<String> {
     let usage = match error.get(ContextKind::Usage)? {
         ContextValue::StyledStr(usage) => usage.to_string(),
         _ => return None,
     };
-    let runs_experiments = ["bellows run ", "bellows demo "].iter();
-    let option = argument.split('=').next().unwrap_or_default();
-    let found = KEYS.iter().find(|(name, _)| *name == option)?;
-    runs_experiments
-        .into_iter()
-        .any(|command| usage.contains(command))
-        .then_some(found.1)
+    let mut runs_experiments = ["bellows run ", "bellows demo "].iter();
+    runs_experiments.find(|command| usage.contains(**command))?;
+    let option = argument.split('=').next()?;
+    let named = OPTION_NAMES.iter().find(|(_, name)| *name == option);
+    match named.map_or(option.strip_prefix("--")?, |(key, _)| *key) {
+        "phases.measure" => Some("phases.measure".to_owned()),
+        "warmup" => Some("phases.warmup".to_owned()),
+        "url" => Some("broker.url".to_owned()),
+        key if LoadSpec::KEYS.contains(&key) => Some(format!("load.0.{key}")),
+        _ => None,
+    }
 }
 
 /// A value that an option does not take. One that was typed behind the wrong option may be a secret.
