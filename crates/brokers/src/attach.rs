@@ -10,7 +10,7 @@ use linux::{processes, sockets};
 use load::Endpoint;
 use measure::{Problem, Refused};
 use stacks::ErlangProcess;
-use web::hidden::Hidden;
+use web::Secret;
 use web::management::{LoginRemedy, Management, ManagementOptions, TIMEOUT};
 
 use super::answer::{NoAnswer, wait_for};
@@ -190,7 +190,7 @@ struct ManagementLogin {
     options: ManagementOptions,
     /// User and password where they are its own; `None`: those of the broker, whose password may be a token that is
     /// renewed.
-    own: Option<(String, Hidden)>,
+    own: Option<(String, Secret)>,
 }
 
 impl ManagementLogin {
@@ -215,7 +215,7 @@ impl ManagementLogin {
             options: ManagementOptions {
                 url: url.clone(),
                 user: String::new(),
-                password: Hidden::new(""),
+                password: Secret::new(""),
                 ca: spec.ca.clone(),
                 insecure: spec.insecure,
                 remedy: REMEDY,
@@ -228,7 +228,7 @@ impl ManagementLogin {
 
     /// The API with the login as it is now.
     fn options(&self, endpoint: &Endpoint) -> ManagementOptions {
-        let of_broker = || (endpoint.user.clone(), Hidden::new(endpoint.password()));
+        let of_broker = || (endpoint.user.clone(), Secret::new(endpoint.password()));
         let (user, password) = self.own.clone().unwrap_or_else(of_broker);
         ManagementOptions {
             user,
@@ -239,16 +239,16 @@ impl ManagementLogin {
 }
 
 /// A variable of the environment, if it is set.
-fn set_variable(variable: &str) -> Option<Hidden> {
+fn set_variable(variable: &str) -> Option<Secret> {
     let set = std::env::var(variable).ok();
-    set.filter(|it| !it.is_empty()).map(Hidden::new)
+    set.filter(|it| !it.is_empty()).map(Secret::new)
 }
 
 /// The password of a user who is not the broker's, where there is none for the API alone.
-fn password(user: &str) -> Result<Hidden, Problem> {
+fn password(user: &str) -> Result<Secret, Problem> {
     match set_variable(PASSWORD) {
         Some(password) => Ok(password),
-        None if user == "guest" => Ok(Hidden::new("guest")),
+        None if user == "guest" => Ok(Secret::new("guest")),
         None => {
             let cause = "there is no password for the user of the management API";
             let help = format!("set {OWN_PASSWORD} or {PASSWORD}");

@@ -396,7 +396,7 @@ mod tests {
             client_id: "perf".into(),
             scopes: vec!["a".into(), "b".into()],
             parameters: [("orgId".to_owned(), "12 34".to_owned())].into(),
-            client_secret: Some(web::hidden::Hidden::new("s3cret")),
+            client_secret: Some(web::Secret::new("s3cret")),
         }
     }
 
@@ -438,7 +438,7 @@ mod tests {
             let answers = answers.map(|(status, body)| (status, body.to_owned()));
             let (uri, told) = endpoint(answers.into());
             let mut spec = spec(uri);
-            spec.client_secret = Some(experiment::Hidden::new("a+b c"));
+            spec.client_secret = Some(experiment::Secret::new("a+b c"));
             let (_token, renewal) = start(&spec, None, &Control::new()).unwrap();
             let first = told.recv().unwrap();
             assert!(

@@ -5,47 +5,38 @@ use std::net::IpAddr;
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{ArrivalSchedule, Endpoint};
 use measure::{Bytes, Nanos, Problem, Rate};
-use serde::{Deserialize, Serialize};
 
+use super::flat_table::{FlatTable, flat_table};
 use super::validate::wrong;
 use super::{Experiment, ScheduleSpec};
 
 /// The longest that anything may take where the drain has no length.
 const TIMEOUT: Nanos = Nanos::from_millis(10_000);
 
-/// Objects that come and go.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct ChurnSpec {
-    /// The kind of object that is created and removed.
-    pub kind: ChurnKind,
-    /// Cycles per second; unthrottled if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// A rate that changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<ScheduleSpec>,
-    /// Messages per cycle.
-    #[serde(default)]
-    pub messages: u32,
-    /// Bytes of each message.
-    #[serde(default = "ChurnSpec::message_size")]
-    pub message_size: Bytes,
-    /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or 10
-    /// channels or queues, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_open: Option<usize>,
-    /// Local addresses to connect from, in turn.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub source_addresses: Vec<IpAddr>,
+flat_table! {
+    /// Objects that come and go.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ChurnSpec {
+        /// The kind of object that is created and removed.
+        "kind" kind: ChurnKind = ChurnKind::default(),
+        /// Cycles per second; unthrottled if absent.
+        "rate" rate: Option<Rate> = None,
+        /// A rate that changes.
+        "schedule" schedule: Option<ScheduleSpec> = None,
+        /// Messages per cycle.
+        "messages" messages: u32 = 0,
+        /// Bytes of each message.
+        "message-size" message_size: Bytes = Bytes(100),
+        /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or 10
+        /// channels or queues, if absent.
+        "max-open" max_open: Option<usize> = None,
+        /// Local addresses to connect from, in turn.
+        "source-addresses" source_addresses: Vec<IpAddr> = Vec::new(),
+    }
 }
 
-impl ChurnSpec {
-    /// Default size of a message.
-    #[must_use]
-    pub const fn message_size() -> Bytes {
-        Bytes(100)
-    }
+impl FlatTable for ChurnSpec {
+    const REQUIRED: Option<&'static str> = Some("kind");
 }
 
 impl Experiment {

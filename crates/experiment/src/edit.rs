@@ -24,6 +24,7 @@ pub(super) fn edited(
         return Err(no_path("a part of the path is empty"));
     }
     let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string().into()))?;
+    put_secrets(&mut root, experiment);
     let value = match parts.as_slice() {
         ["broker", "password" | "user"]
         | ["broker", "env", _]
@@ -53,6 +54,18 @@ fn drop_other_arrivals(root: &mut Value, path: &[&str]) {
     let group = group.and_then(|index| root.get_mut("load")?.get_mut(index)?.as_table_mut());
     if let Some(group) = group.filter(|_| ARRIVALS.contains(key)) {
         group.retain(|other, _| other == *key || !ARRIVALS.contains(&other));
+    }
+}
+
+/// Secrets are not written: a change keeps them all the same.
+fn put_secrets(root: &mut Value, experiment: &Experiment) {
+    if let Some(password) = &experiment.broker.password {
+        root["broker"]["password"] = password.expose().into();
+    }
+    for (at, page) in experiment.scrape.iter().enumerate() {
+        if let Some(password) = &page.password {
+            root["scrape"][at]["password"] = password.expose().into();
+        }
     }
 }
 

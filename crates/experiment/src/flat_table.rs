@@ -1,28 +1,65 @@
-//! Tables of a file whose keys are fields of several structs.
+//! Tables of a file: of each key one row, with its meaning, its name, its field and type, and its default.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, SerializeMap};
 
-/// Reads and writes a struct as one table of a file: each key with the place of its value, which may be inside
-/// of another struct. A key that is absent leaves the struct's default; neither `None` nor an empty list or table
-/// is written, nor a key that the struct's `writes` leaves out.
+/// Rules of a table, beside its rows.
+pub(super) trait FlatTable {
+    /// The key that a file has to have.
+    const REQUIRED: Option<&'static str> = None;
+
+    /// Whether a key is written, with the value that it has.
+    fn writes(&self, _key: &str) -> bool {
+        true
+    }
+}
+
+/// Declares, reads and writes a struct that is one table of a file, by a row of each key. A field without a key is in
+/// no file; keys `inside` have their values in structs of such fields. A key that is absent leaves the default; neither
+/// `None` nor an empty list or table is written, nor a key that [`FlatTable::writes`] leaves out.
 macro_rules! flat_table {
-    ($type:ty { $($key:literal => $($field:ident).+,)+ }) => {
+    (
+        $(#[$attribute:meta])*
+        pub struct $type:ident {
+            $($(#[$meaning:meta])* $($key:literal)? $field:ident: $of:ty = $default:expr,)+
+        }
+        $(inside { $($inner:literal => $($place:ident).+,)+ })?
+    ) => {
+        $(#[$attribute])*
+        pub struct $type {
+            $($(#[$meaning])* pub $field: $of,)+
+        }
+
+        impl $type {
+            /// Keys of the table.
+            pub const KEYS: &'static [&'static str] = &[$($($key,)?)+ $($($inner,)+)?];
+        }
+
+        impl Default for $type {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use $crate::flat_table::{FlatTable, write};
+                let absent = <$type>::default();
                 let mut map = serializer.serialize_map(None)?;
-                $(if self.writes($key) {
-                    $crate::flat_table::write(&mut map, $key, &self.$($field).+)?;
-                })+
+                $($(if FlatTable::writes(self, $key) {
+                    write(&mut map, $key, &self.$field, &absent.$field)?;
+                })?)+
+                $($(if FlatTable::writes(self, $inner) {
+                    write(&mut map, $inner, &self.$($place).+, &absent.$($place).+)?;
+                })+)?
                 serde::ser::SerializeMap::end(map)
             }
         }
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                const KEYS: &[&str] = &[$($key),+];
                 struct Table;
                 impl<'de> serde::de::Visitor<'de> for Table {
                     type Value = $type;
@@ -34,14 +71,20 @@ macro_rules! flat_table {
                         mut map: A,
                     ) -> Result<$type, A::Error> {
                         let mut read = <$type>::default();
-                        let known = $crate::flat_table::KnownKey(KEYS);
+                        let mut missing = <$type as $crate::flat_table::FlatTable>::REQUIRED;
+                        let known = $crate::flat_table::KnownKey(<$type>::KEYS);
                         while let Some(key) = map.next_key_seed(known)? {
+                            missing = missing.filter(|it| *it != key);
                             match key {
-                                $($key => read.$($field).+ = map.next_value()?,)+
+                                $($($key => read.$field = map.next_value()?,)?)+
+                                $($($inner => read.$($place).+ = map.next_value()?,)+)?
                                 _ => drop(map.next_value::<serde::de::IgnoredAny>()?),
                             }
                         }
-                        Ok(read)
+                        match missing {
+                            Some(key) => Err(serde::de::Error::missing_field(key)),
+                            None => Ok(read),
+                        }
                     }
                 }
                 deserializer.deserialize_map(Table)
@@ -76,17 +119,22 @@ impl Visitor<'_> for KnownKey {
     }
 }
 
-/// Writes an entry of a table, where there is one.
-pub(super) fn write<M: SerializeMap>(
+/// Writes an entry of a table; `None` or an empty list or table not where that is the default.
+pub(super) fn write<M: SerializeMap, T: Serialize + PartialEq>(
     map: &mut M,
     key: &'static str,
-    value: &impl Serialize,
+    value: &T,
+    absent: &T,
 ) -> Result<(), M::Error> {
     use serde_json::Value;
-    match serde_json::to_value(value) {
-        Ok(Value::Null) => Ok(()),
-        Ok(Value::Array(items)) if items.is_empty() => Ok(()),
-        Ok(Value::Object(items)) if items.is_empty() => Ok(()),
-        _ => map.serialize_entry(key, value),
+    let is_empty = match serde_json::to_value(value).map(super::without_nulls) {
+        Ok(Value::Null) => true,
+        Ok(Value::Array(items)) => items.is_empty(),
+        Ok(Value::Object(items)) => items.is_empty(),
+        _ => false,
+    };
+    match is_empty && value == absent {
+        true => Ok(()),
+        false => map.serialize_entry(key, value),
     }
 }

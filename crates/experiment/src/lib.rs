@@ -36,6 +36,8 @@ use measure::Length;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use flat_table::{FlatTable, flat_table};
+
 pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
 pub use error::ExperimentError;
@@ -55,94 +57,57 @@ pub use security::OAuth2Spec;
 
 pub use size_spec::SizeSpec;
 pub use trace_spec::{NodeTrace, OneTrace, TraceSpec};
-pub use web::hidden::Hidden;
+pub use web::Secret;
 
-/// One experiment, as its file says it. Every default is stated here, once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Experiment {
-    /// Names the run folder.
-    pub name: String,
-    /// The question that the experiment answers.
-    pub description: String,
-    /// Threads of the load generator, one event loop each.
-    pub threads: usize,
-    /// Whether every message is accounted for: lost, duplicated, reordered, damaged.
-    pub ledger: bool,
-    /// The broker under load.
-    pub broker: BrokerSpec,
-    /// How long each phase lasts.
-    pub phases: PhasesSpec,
-    /// Profiling in the measured phase.
-    pub profile: ProfileSpec,
-    /// Faults that are injected while the load runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub fault: Vec<FaultSpec>,
-    /// Requirements of the run; a missed one ends it with exit code 3.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub require: Vec<RequireSpec>,
-    /// A further end of the load, beside its length and message counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<StopCondition>,
-    /// Connections, channels or queues that come and go; in place of `load`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub churn: Option<ChurnSpec>,
-    /// HTTP requests at fixed times, beside the load or alone.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub probe: Vec<ProbeSpec>,
-    /// Groups of producers and consumers; at least one where there is neither churn nor a probe.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub load: Vec<LoadSpec>,
-    /// Queues, and with `fill` their messages, that are there before the run begins. Of a group's keys those count that
-    /// say where messages go and what they are.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub prepare: Vec<PrepareSpec>,
-    /// Pages of metrics that are requested while the load runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub scrape: Vec<ScrapeSpec>,
-    /// Functions that are traced on the broker's Erlang node while the load runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub trace: Vec<TraceSpec>,
-    /// Where its values were written.
-    #[serde(skip)]
-    pub origin: Origin,
-    /// Where the nodes of a managed cluster take clients, once they are started.
-    #[serde(skip)]
-    pub cluster: Vec<load::Endpoint>,
-    /// The broker that prepares data, where that is another one than its own: side A's, of runs in turns.
-    #[serde(skip)]
-    pub prepared_by: Option<Box<BrokerSpec>>,
-    /// Whether its broker began with data that was prepared before, perhaps long before.
-    #[serde(skip)]
-    pub is_prepared: bool,
-}
-
-impl Default for Experiment {
-    fn default() -> Self {
-        Self {
-            name: "run".to_owned(),
-            description: String::new(),
-            threads: 1,
-            ledger: true,
-            broker: BrokerSpec::default(),
-            phases: PhasesSpec::default(),
-            profile: ProfileSpec::default(),
-            fault: Vec::new(),
-            require: Vec::new(),
-            until: None,
-            churn: None,
-            probe: Vec::new(),
-            load: Vec::new(),
-            prepare: Vec::new(),
-            scrape: Vec::new(),
-            trace: Vec::new(),
-            origin: Origin::default(),
-            cluster: Vec::new(),
-            prepared_by: None,
-            is_prepared: false,
-        }
+flat_table! {
+    /// One experiment, as its file says it. Every default is stated here, once.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Experiment {
+        /// Names the run folder.
+        "name" name: String = "run".to_owned(),
+        /// The question that the experiment answers.
+        "description" description: String = String::new(),
+        /// Threads of the load generator, one event loop each.
+        "threads" threads: usize = 1,
+        /// Whether every message is accounted for: lost, duplicated, reordered, damaged.
+        "ledger" ledger: bool = true,
+        /// The broker under load.
+        "broker" broker: BrokerSpec = BrokerSpec::default(),
+        /// How long each phase lasts.
+        "phases" phases: PhasesSpec = PhasesSpec::default(),
+        /// Profiling in the measured phase.
+        "profile" profile: ProfileSpec = ProfileSpec::default(),
+        /// Faults that are injected while the load runs.
+        "fault" fault: Vec<FaultSpec> = Vec::new(),
+        /// Requirements of the run; a missed one ends it with exit code 3.
+        "require" require: Vec<RequireSpec> = Vec::new(),
+        /// A further end of the load, beside its length and message counts.
+        "until" until: Option<StopCondition> = None,
+        /// Connections, channels or queues that come and go; in place of `load`.
+        "churn" churn: Option<ChurnSpec> = None,
+        /// HTTP requests at fixed times, beside the load or alone.
+        "probe" probe: Vec<ProbeSpec> = Vec::new(),
+        /// Groups of producers and consumers; at least one where there is neither churn nor a probe.
+        "load" load: Vec<LoadSpec> = Vec::new(),
+        /// Queues, and with `fill` their messages, that are there before the run begins. Of a group's keys those count
+        /// that say where messages go and what they are.
+        "prepare" prepare: Vec<PrepareSpec> = Vec::new(),
+        /// Pages of metrics that are requested while the load runs.
+        "scrape" scrape: Vec<ScrapeSpec> = Vec::new(),
+        /// Functions that are traced on the broker's Erlang node while the load runs.
+        "trace" trace: Vec<TraceSpec> = Vec::new(),
+        /// Where its values were written.
+        origin: Origin = Origin::default(),
+        /// Where the nodes of a managed cluster take clients, once they are started.
+        cluster: Vec<load::Endpoint> = Vec::new(),
+        /// The broker that prepares data, where that is another one than its own: side A's, of runs in turns.
+        prepared_by: Option<Box<BrokerSpec>> = None,
+        /// Whether its broker began with data that was prepared before, perhaps long before.
+        is_prepared: bool = false,
     }
 }
+
+impl FlatTable for Experiment {}
 
 /// Where the broker comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,197 +137,148 @@ impl BrokerKind {
     }
 }
 
-/// The broker under load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct BrokerSpec {
-    /// Where the broker comes from.
-    pub kind: BrokerKind,
-    /// `rabbitmq`: a prefix or root directory, also of another release of Linux, to take it from instead of the
-    /// system's. `artemis`: its folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root: Option<PathBuf>,
-    /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<u32>,
-    /// `rabbitmq`: `"prepare"` makes once what `[[prepare]]`, `fill`, `definitions` and policies say, keeps the node's
-    /// data, and begins every run with a copy of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<BrokerData>,
-    /// With `data`: the folder in which prepared data is kept; `prepared` in bellows' own data folder where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data_dir: Option<PathBuf>,
-    /// `rabbitmq`: a file of definitions that is imported before the load begins.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub definitions: Option<PathBuf>,
-    /// `rabbitmq`: policies that are set before the load begins, such as for mirrored queues.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub policy: Vec<PolicySpec>,
-    /// `rabbitmq`: settings for `rabbitmq.conf`, as tables or with dotted keys.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub config: BTreeMap<String, toml::Value>,
-    /// `rabbitmq`: text of `advanced.config`, Erlang terms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub advanced: Option<String>,
-    /// `rabbitmq`: plugins that are enabled from the start, such as `rabbitmq_auth_backend_oauth2`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub plugins: Vec<String>,
-    /// `rabbitmq`, and `attach` with a `node`: time between two readings of each node's memory from both sides, what
-    /// its allocators hold and what the machine says; not read where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_every: Option<Length>,
-    /// `rabbitmq`: the broker's Erlang schedulers (`+S`); one per core where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedulers: Option<u32>,
-    /// `rabbitmq`: further arguments of the Erlang emulator, one word each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub erlang_args: Vec<String>,
-    /// `rabbitmq`: a folder with compiled modules (`.beam`) that come before the node's own, of every node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub patch: Option<PathBuf>,
-    /// `artemis`: further arguments of the Java virtual machine, one word each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub java_args: Vec<String>,
-    /// `rabbitmq`: further environment of the node.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// `rabbitmq`, `embedded`: connect over TLS, with certificates made for this run.
-    #[serde(skip_serializing_if = "is_false")]
-    pub tls: bool,
-    /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// `attach`: further nodes of the same cluster, which share the connections.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub further_urls: Vec<String>,
-    /// `attach`: how connections are assigned to several nodes.
-    pub allocation: Allocation,
-    /// Seconds between two heartbeats; 0 takes the broker's, absent: 60.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub heartbeat: Option<u16>,
-    /// Largest frame in bytes; absent: 131072.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub frame_max: Option<u32>,
-    /// `SO_SNDBUF` of the load's sockets in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub send_buffer: Option<usize>,
-    /// `SO_RCVBUF` of the load's sockets in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receive_buffer: Option<usize>,
-    /// Whether the kernel may hold small pieces back (Nagle's algorithm, no `TCP_NODELAY`).
-    pub nagle: bool,
-    /// `attach`: the user, instead of the URL's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// `attach`: the password, instead of the URL's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password: Option<String>,
-    /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca: Option<PathBuf>,
-    /// With TLS: a PEM file with the client's certificate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cert: Option<PathBuf>,
-    /// With TLS: a PEM file with the key of `cert`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<PathBuf>,
-    /// With TLS: the name to ask for and to verify, instead of the URL's host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sni: Option<String>,
-    /// With TLS: take any certificate.
-    #[serde(skip_serializing_if = "is_false")]
-    pub insecure: bool,
-    /// `plain` (user and password), or `external` (the client's certificate).
-    #[serde(skip_serializing_if = "is_plain")]
-    pub auth: Auth,
-    /// `attach`, `rabbitmq`: log in with an access token in place of a password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub oauth2: Option<OAuth2Spec>,
-    /// `attach`: the broker's process, where it cannot be found by its port.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pid: Option<u32>,
-    /// `attach`: RabbitMQ's Erlang node, which is asked for its queues, bindings and processes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// `attach`: the port of that node's distribution; EPMD knows it otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_port: Option<u16>,
-    /// `attach`: the file with that node's cookie; absent: `BELLOWS_ERLANG_COOKIE`, or a file at a usual place.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cookie_file: Option<PathBuf>,
-    /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no `node` is
-    /// named, and probes of paths go there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub management: Option<String>,
-    /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in
-    /// `BELLOWS_PASSWORD`; the broker's own user where absent, by the first of these, else by the password of the
-    /// broker.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub management_user: Option<String>,
+flat_table! {
+    /// The broker under load.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct BrokerSpec {
+        /// Where the broker comes from.
+        "kind" kind: BrokerKind = BrokerKind::Rabbitmq,
+        /// `rabbitmq`: a prefix or root directory, also of another release of Linux, to take it from instead of the
+        /// system's. `artemis`: its folder.
+        "root" root: Option<PathBuf> = None,
+        /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.
+        "nodes" nodes: Option<u32> = None,
+        /// `rabbitmq`: `"prepare"` makes once what `[[prepare]]`, `fill`, `definitions` and policies say, keeps the
+        /// node's data, and begins every run with a copy of it.
+        "data" data: Option<BrokerData> = None,
+        /// With `data`: the folder in which prepared data is kept; `prepared` in bellows' own data folder where absent.
+        "data-dir" data_dir: Option<PathBuf> = None,
+        /// `rabbitmq`: a file of definitions that is imported before the load begins.
+        "definitions" definitions: Option<PathBuf> = None,
+        /// `rabbitmq`: policies that are set before the load begins, such as for mirrored queues.
+        "policy" policy: Vec<PolicySpec> = Vec::new(),
+        /// `rabbitmq`: settings for `rabbitmq.conf`, as tables or with dotted keys.
+        "config" config: BTreeMap<String, toml::Value> = BTreeMap::new(),
+        /// `rabbitmq`: text of `advanced.config`, Erlang terms.
+        "advanced" advanced: Option<String> = None,
+        /// `rabbitmq`: plugins that are enabled from the start, such as `rabbitmq_auth_backend_oauth2`.
+        "plugins" plugins: Vec<String> = Vec::new(),
+        /// `rabbitmq`, and `attach` with a `node`: time between two readings of each node's memory from both sides,
+        /// what its allocators hold and what the machine says; not read where absent.
+        "memory-every" memory_every: Option<Length> = None,
+        /// `rabbitmq`: the broker's Erlang schedulers (`+S`); one per core where absent.
+        "schedulers" schedulers: Option<u32> = None,
+        /// `rabbitmq`: further arguments of the Erlang emulator, one word each.
+        "erlang-args" erlang_args: Vec<String> = Vec::new(),
+        /// `rabbitmq`: a folder with compiled modules (`.beam`) that come before the node's own, of every node.
+        "patch" patch: Option<PathBuf> = None,
+        /// `artemis`: further arguments of the Java virtual machine, one word each.
+        "java-args" java_args: Vec<String> = Vec::new(),
+        /// `rabbitmq`: further environment of the node.
+        "env" env: BTreeMap<String, String> = BTreeMap::new(),
+        /// `rabbitmq`, `embedded`: connect over TLS, with certificates made for this run.
+        "tls" tls: bool = false,
+        /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where absent.
+        "url" url: Option<String> = None,
+        /// `attach`: further nodes of the same cluster, which share the connections.
+        "further-urls" further_urls: Vec<String> = Vec::new(),
+        /// `attach`: how connections are assigned to several nodes.
+        "allocation" allocation: Allocation = Allocation::default(),
+        /// Seconds between two heartbeats; 0 takes the broker's, absent: 60.
+        "heartbeat" heartbeat: Option<u16> = None,
+        /// Largest frame in bytes; absent: 131072.
+        "frame-max" frame_max: Option<u32> = None,
+        /// `SO_SNDBUF` of the load's sockets in bytes.
+        "send-buffer" send_buffer: Option<usize> = None,
+        /// `SO_RCVBUF` of the load's sockets in bytes.
+        "receive-buffer" receive_buffer: Option<usize> = None,
+        /// Whether the kernel may hold small pieces back (Nagle's algorithm, no `TCP_NODELAY`).
+        "nagle" nagle: bool = false,
+        /// `attach`: the user, instead of the URL's.
+        "user" user: Option<String> = None,
+        /// `attach`: the password, instead of the URL's.
+        "password" password: Option<Secret> = None,
+        /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
+        "ca" ca: Option<PathBuf> = None,
+        /// With TLS: a PEM file with the client's certificate.
+        "cert" cert: Option<PathBuf> = None,
+        /// With TLS: a PEM file with the key of `cert`.
+        "key" key: Option<PathBuf> = None,
+        /// With TLS: the name to ask for and to verify, instead of the URL's host.
+        "sni" sni: Option<String> = None,
+        /// With TLS: take any certificate.
+        "insecure" insecure: bool = false,
+        /// `plain` (user and password), or `external` (the client's certificate).
+        "auth" auth: Auth = Auth::Plain,
+        /// `attach`, `rabbitmq`: log in with an access token in place of a password.
+        "oauth2" oauth2: Option<OAuth2Spec> = None,
+        /// `attach`: the broker's process, where it cannot be found by its port.
+        "pid" pid: Option<u32> = None,
+        /// `attach`: RabbitMQ's Erlang node, which is asked for its queues, bindings and processes.
+        "node" node: Option<String> = None,
+        /// `attach`: the port of that node's distribution; EPMD knows it otherwise.
+        "node-port" node_port: Option<u16> = None,
+        /// `attach`: the file with that node's cookie; absent: `BELLOWS_ERLANG_COOKIE`, or a file at a usual place.
+        "cookie-file" cookie_file: Option<PathBuf> = None,
+        /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no
+        /// `node` is named, and probes of paths go there.
+        "management" management: Option<String> = None,
+        /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in
+        /// `BELLOWS_PASSWORD`; the broker's own user where absent, by the first of these, else by the password of the
+        /// broker.
+        "management-user" management_user: Option<String> = None,
+    }
 }
 
-fn is_false(flag: &bool) -> bool {
-    !flag
-}
-
-fn is_plain(auth: &Auth) -> bool {
-    *auth == Auth::Plain
-}
-
-/// How long each phase lasts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct PhasesSpec {
-    /// Load runs, but does not count.
-    pub warmup: Length,
-    /// Length of the phase that the summary covers; `"0s"` measures until `message-count` is reached or somebody stops
-    /// the run.
-    pub measure: Length,
-    /// The longest wait for acknowledgements and deliveries at the end.
-    pub drain: Length,
-}
-
-impl Default for PhasesSpec {
-    fn default() -> Self {
-        Self {
-            warmup: Length::seconds(5),
-            measure: Length::seconds(30),
-            drain: Length::seconds(10),
+impl FlatTable for BrokerSpec {
+    fn writes(&self, key: &str) -> bool {
+        match key {
+            "tls" => self.tls,
+            "insecure" => self.insecure,
+            "auth" => self.auth != Auth::Plain,
+            _ => true,
         }
     }
 }
 
-/// Profiling in the measured phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct ProfileSpec {
-    /// Events to sample, each a profile of its own: `cpu`, `off-cpu`, `context-switches`, `page-faults`,
-    /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `mmap-held`, `munmap`, `munmap-bytes`, `brk`, `malloc`,
-    /// `malloc-bytes`, `malloc-held`, `free`, or a tracepoint such as `sched:sched_process_fork`; empty for no profile.
-    pub events: Vec<String>,
-    /// Samples per second of each running thread, of events that are too many to take each.
-    pub frequency: u32,
-    /// How stacks are unwound: `whole`, by what makes most of them whole, or `frame-pointers`.
-    pub stacks: String,
-    /// Blocked times that are shorter are left out of `off-cpu`.
-    pub min_block: Length,
-    /// Switches sampling on and off in blocks of this length, in random order, through the measured phase, so that the
-    /// run tells what its profile costs: `1s`. The profile then covers the blocks with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blocks: Option<Length>,
-}
-
-impl Default for ProfileSpec {
-    fn default() -> Self {
-        Self {
-            events: vec![profile::Event::usual().name.into_owned()],
-            frequency: 999,
-            stacks: "whole".to_owned(),
-            min_block: Length(profile::Options::default().min_block),
-            blocks: None,
-        }
+flat_table! {
+    /// How long each phase lasts.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PhasesSpec {
+        /// Load runs, but does not count.
+        "warmup" warmup: Length = Length::seconds(5),
+        /// Length of the phase that the summary covers; `"0s"` measures until `message-count` is reached or somebody
+        /// stops the run.
+        "measure" measure: Length = Length::seconds(30),
+        /// The longest wait for acknowledgements and deliveries at the end.
+        "drain" drain: Length = Length::seconds(10),
     }
 }
+
+impl FlatTable for PhasesSpec {}
+
+flat_table! {
+    /// Profiling in the measured phase.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ProfileSpec {
+        /// Events to sample, each a profile of its own: `cpu`, `off-cpu`, `context-switches`, `page-faults`,
+        /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `mmap-held`, `munmap`, `munmap-bytes`, `brk`,
+        /// `malloc`, `malloc-bytes`, `malloc-held`, `free`, or a tracepoint such as `sched:sched_process_fork`; empty
+        /// for no profile.
+        "events" events: Vec<String> = vec![profile::Event::usual().name.into_owned()],
+        /// Samples per second of each running thread, of events that are too many to take each.
+        "frequency" frequency: u32 = 999,
+        /// How stacks are unwound: `whole`, by what makes most of them whole, or `frame-pointers`.
+        "stacks" stacks: String = "whole".to_owned(),
+        /// Blocked times that are shorter are left out of `off-cpu`.
+        "min-block" min_block: Length = Length(profile::Options::default().min_block),
+        /// Switches sampling on and off in blocks of this length, in random order, through the measured phase, so that
+        /// the run tells what its profile costs: `1s`. The profile then covers the blocks with it.
+        "blocks" blocks: Option<Length> = None,
+    }
+}
+
+impl FlatTable for ProfileSpec {}
 
 impl ProfileSpec {
     /// How to sample each event.
@@ -440,14 +356,15 @@ impl Experiment {
         for load in &mut self.load {
             load.max_pending = Some(load.in_flight_window());
         }
-        serde_json::to_value(self).unwrap_or_default()
+        without_nulls(serde_json::to_value(self).unwrap_or_default())
     }
 
     /// Whether two experiments differ in values that [`Self::to_json`] hides.
     #[must_use]
     pub fn differs_in_hidden(&self, other: &Self) -> bool {
         let both = [self, other].map(|it| (it.clone().resolved(), it.to_json()));
-        differ_in_hidden(both.each_ref().map(|(all, shown)| (all, shown)))
+        self.broker.password != other.broker.password
+            || differ_in_hidden(both.each_ref().map(|(all, shown)| (all, shown)))
     }
 
     /// The experiment as TOML, resolved, and without secrets.
@@ -474,7 +391,6 @@ impl Experiment {
         for url in &mut broker.further_urls {
             *url = redact::url(url);
         }
-        broker.password = broker.password.as_ref().map(|_| BLOT.to_owned());
         broker.advanced = broker.advanced.as_deref().map(redact::terms);
         for (name, value) in &mut broker.env {
             *value = redact::variable(name, value);
@@ -489,7 +405,6 @@ impl Experiment {
                 true => redact::text(&scrape.url),
                 false => redact::url(&scrape.url),
             };
-            scrape.password = scrape.password.as_ref().map(|_| BLOT.to_owned());
         }
         for load in public.load.iter_mut().chain(&mut public.prepare) {
             load.url = load.url.as_deref().map(redact::url);
@@ -499,6 +414,20 @@ impl Experiment {
             redact_arguments(&mut load.consumers.amqp091.arguments);
         }
         public
+    }
+}
+
+/// A value without the keys that nobody gave, at any depth.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+            given
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        plain => plain,
     }
 }
 

@@ -14,10 +14,8 @@ pub struct PolicySpec {
     /// A regular expression: names of queues or exchanges.
     pub pattern: String,
     /// `queues`, `classic_queues`, `quorum_queues`, `streams`, `exchanges` or `all`. `queues` where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub apply_to: Option<String>,
     /// The policy of several that counts: the largest. 0 where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
     /// The policy's definition as RabbitMQ takes it, such as `{ ha-mode = "all" }` or `{ max-length = 1000 }`.
     pub definition: BTreeMap<String, toml::Value>,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use measure::Problem;
+use measure::{Problem, Secret};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -14,7 +14,7 @@ use web::redact;
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// The file's name and text; `None` for options.
-    file: Option<(String, String)>,
+    file: Option<(String, Secret)>,
     /// Keys that were changed afterwards.
     changes: Vec<Change>,
     options: OptionNames,
@@ -58,7 +58,7 @@ impl Origin {
     /// A file, or a text that is called something else.
     pub(super) fn file(name: &str, text: &str) -> Self {
         Self {
-            file: Some((name.to_owned(), text.to_owned())),
+            file: Some((name.to_owned(), Secret::new(text))),
             ..Self::default()
         }
     }
@@ -114,6 +114,7 @@ impl Origin {
             text: name.clone(),
             value: None,
         };
+        let text = text.expose();
         let root = DeTable::parse(text).ok();
         let found = root.as_ref().map(|root| locate(root.get_ref(), key));
         if let Some(found) = found.filter(|_| !key.is_empty()) {

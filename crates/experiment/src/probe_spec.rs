@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use load::scenario::probe::{HttpUrl, ProbePlan, UrlError};
 use load::{ArrivalSchedule, ClientTls, Error};
 use measure::{Length, Nanos, Problem, Rate};
-use serde::{Deserialize, Serialize};
 
+use super::flat_table::{FlatTable, flat_table};
 use super::own_page::{OwnPage, ProbedAddresses};
 use super::validate::wrong;
-use super::{BrokerKind, BrokerSpec, Experiment, Hidden, ScheduleSpec};
+use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, Secret};
 use web::management::ManagementOptions;
 
 /// Stands in for the management API in checks before the broker starts.
@@ -23,59 +23,55 @@ const LONGEST_TOKEN: u64 = 64 << 10;
 /// Probes of an experiment at most: each has a thread of its own.
 const MOST_PROBES: usize = 16;
 
-/// HTTP requests at fixed times, whether or not the last one came back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct ProbeSpec {
-    /// Tells several probes apart: lower-case letters, digits and `-`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Where requests go; a path such as `/api/queues?columns=name` goes to the management API of a managed
-    /// RabbitMQ, or of an attached one with `broker.management`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub url: String,
-    /// A page that bellows serves while the run is on, in place of `url`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub page: Option<OwnPage>,
-    /// Time from one request to the next; 2 s if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub every: Option<Length>,
-    /// Requests per second, in place of `every`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// A rate that changes, in place of both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<ScheduleSpec>,
-    /// Method of the requests.
-    #[serde(default = "ProbeSpec::method")]
-    pub method: String,
-    /// Further headers; values are not archived.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// User of basic authentication; the password is the URL's or that of `BELLOWS_PROBE_PASSWORD`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// File with a bearer token; that of `BELLOWS_PROBE_TOKEN` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bearer_file: Option<PathBuf>,
-    /// Longest that a request may take.
-    #[serde(default = "ProbeSpec::timeout")]
-    pub timeout: Length,
-    /// Maximum requests in flight, each on a connection of its own.
-    #[serde(default = "ProbeSpec::max_open")]
-    pub max_open: usize,
-    /// PEM file with the authorities that `https` trusts; the machine's own if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ca: Option<PathBuf>,
-    /// Accept any certificate.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub insecure: bool,
-    /// Never read from a file and never written to one.
-    #[serde(skip)]
-    pub password: Option<Hidden>,
-    /// The server of a path or page, which the run fills in.
-    #[serde(skip)]
-    pub server: Option<String>,
+flat_table! {
+    /// HTTP requests at fixed times, whether or not the last one came back.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ProbeSpec {
+        /// Tells several probes apart: lower-case letters, digits and `-`.
+        "name" name: String = String::new(),
+        /// Where requests go; a path such as `/api/queues?columns=name` goes to the management API of a managed
+        /// RabbitMQ, or of an attached one with `broker.management`.
+        "url" url: String = String::new(),
+        /// A page that bellows serves while the run is on, in place of `url`.
+        "page" page: Option<OwnPage> = None,
+        /// Time from one request to the next; 2 s if absent.
+        "every" every: Option<Length> = None,
+        /// Requests per second, in place of `every`.
+        "rate" rate: Option<Rate> = None,
+        /// A rate that changes, in place of both.
+        "schedule" schedule: Option<ScheduleSpec> = None,
+        /// Method of the requests.
+        "method" method: String = "GET".to_owned(),
+        /// Further headers; values are not archived.
+        "headers" headers: BTreeMap<String, String> = BTreeMap::new(),
+        /// User of basic authentication; the password is the URL's or that of `BELLOWS_PROBE_PASSWORD`.
+        "user" user: Option<String> = None,
+        /// File with a bearer token; that of `BELLOWS_PROBE_TOKEN` if absent.
+        "bearer-file" bearer_file: Option<PathBuf> = None,
+        /// Longest that a request may take.
+        "timeout" timeout: Length = Length::seconds(10),
+        /// Maximum requests in flight, each on a connection of its own.
+        "max-open" max_open: usize = 100,
+        /// PEM file with the authorities that `https` trusts; the machine's own if absent.
+        "ca" ca: Option<PathBuf> = None,
+        /// Accept any certificate.
+        "insecure" insecure: bool = false,
+        /// Never read from a file and never written to one.
+        password: Option<Secret> = None,
+        /// The server of a path or page, which the run fills in.
+        server: Option<String> = None,
+    }
+}
+
+impl FlatTable for ProbeSpec {
+    fn writes(&self, key: &str) -> bool {
+        match key {
+            "name" => !self.name.is_empty(),
+            "url" => !self.url.is_empty(),
+            "insecure" => self.insecure,
+            _ => true,
+        }
+    }
 }
 
 impl ProbeSpec {
@@ -83,47 +79,6 @@ impl ProbeSpec {
     pub const PASSWORD_VARIABLE: &str = "BELLOWS_PROBE_PASSWORD";
     /// The variable with a bearer token.
     pub const TOKEN_VARIABLE: &str = "BELLOWS_PROBE_TOKEN";
-
-    /// A probe of this URL with all defaults.
-    #[must_use]
-    pub fn of(url: impl Into<String>) -> Self {
-        Self {
-            name: String::new(),
-            url: url.into(),
-            page: None,
-            every: None,
-            rate: None,
-            schedule: None,
-            method: Self::method(),
-            headers: BTreeMap::new(),
-            user: None,
-            bearer_file: None,
-            timeout: Self::timeout(),
-            max_open: Self::max_open(),
-            ca: None,
-            insecure: false,
-            password: None,
-            server: None,
-        }
-    }
-
-    /// The default method.
-    #[must_use]
-    pub fn method() -> String {
-        "GET".to_owned()
-    }
-
-    /// The default time-out.
-    #[must_use]
-    pub const fn timeout() -> Length {
-        Length::seconds(10)
-    }
-
-    /// Default limit of requests in flight.
-    #[must_use]
-    pub const fn max_open() -> usize {
-        100
-    }
 
     /// Whether it asks the management API of the broker under load, wherever that is.
     fn is_management(&self) -> bool {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use measure::{Length, Problem, Refused};
-use serde::{Deserialize, Serialize};
 
+use super::flat_table::{FlatTable, flat_table};
 use super::validate::wrong;
-use super::{BrokerKind, BrokerSpec, Experiment, Hidden, MOST_NODES};
+use super::{BrokerKind, BrokerSpec, Experiment, MOST_NODES, Secret};
 use web::scrape::{MOST_SELECTED, ScrapePlan, ScrapeUrl, Selector};
 
 /// Shortest interval between two requests.
@@ -16,43 +16,38 @@ const NOT_STARTED: &str = "http://127.0.0.1:15692";
 /// Series of a page at most: those that a run holds.
 const MOST_SERIES: usize = 10_000;
 
-/// A page of metrics that is requested while the load runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct ScrapeSpec {
-    /// Where the page is: `http://localhost:15692/metrics/per-object`; a path such as `/metrics/per-object` is one of a
-    /// managed RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
-    pub url: String,
-    /// Prefix of its series' names; host, port and path where absent, or the path alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Time between two requests.
-    #[serde(default = "ScrapeSpec::usual_every")]
-    pub every: Length,
-    /// Series that the run keeps, counters as rates; none where absent, so that only the cost of the page is kept.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub select: Vec<Selector>,
-    /// Selected series at most.
-    #[serde(default = "ScrapeSpec::usual_most")]
-    pub max_series: usize,
-    /// The longest that a request may take, its page included.
-    #[serde(default = "ScrapeSpec::usual_timeout")]
-    pub timeout: Length,
-    /// Whether the server may compress the page.
-    #[serde(default = "ScrapeSpec::usual_gzip")]
-    pub gzip: bool,
-    /// User of the page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// Its password; without a user, a bearer token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password: Option<String>,
-    /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ca: Option<PathBuf>,
-    /// The servers of a path, one of each node, which the run fills in.
-    #[serde(skip)]
-    pub servers: Vec<String>,
+flat_table! {
+    /// A page of metrics that is requested while the load runs.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ScrapeSpec {
+        /// Where the page is: `http://localhost:15692/metrics/per-object`; a path such as `/metrics/per-object` is one
+        /// of a managed RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
+        "url" url: String = String::new(),
+        /// Prefix of its series' names; host, port and path where absent, or the path alone.
+        "name" name: Option<String> = None,
+        /// Time between two requests.
+        "every" every: Length = Length::seconds(5),
+        /// Series that the run keeps, counters as rates; none where absent, so that only the cost of the page is kept.
+        "select" select: Vec<Selector> = Vec::new(),
+        /// Selected series at most.
+        "max-series" max_series: usize = MOST_SELECTED,
+        /// The longest that a request may take, its page included.
+        "timeout" timeout: Length = Length::seconds(60),
+        /// Whether the server may compress the page.
+        "gzip" gzip: bool = true,
+        /// User of the page.
+        "user" user: Option<String> = None,
+        /// Its password; without a user, a bearer token.
+        "password" password: Option<Secret> = None,
+        /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
+        "ca" ca: Option<PathBuf> = None,
+        /// The servers of a path, one of each node, which the run fills in.
+        servers: Vec<String> = Vec::new(),
+    }
+}
+
+impl FlatTable for ScrapeSpec {
+    const REQUIRED: Option<&'static str> = Some("url");
 }
 
 impl ScrapeSpec {
@@ -72,22 +67,6 @@ impl ScrapeSpec {
         }
         let servers = self.servers.iter();
         servers.map(|it| format!("{it}{}", self.url)).collect()
-    }
-
-    const fn usual_every() -> Length {
-        Length::seconds(5)
-    }
-
-    const fn usual_most() -> usize {
-        MOST_SELECTED
-    }
-
-    const fn usual_timeout() -> Length {
-        Length::seconds(60)
-    }
-
-    const fn usual_gzip() -> bool {
-        true
     }
 
     /// Adds its plans to those that there are: of a path one for each node.
@@ -184,7 +163,7 @@ impl ScrapeSpec {
             most_series: self.max_series,
             gzip: self.gzip,
             user: self.user.clone(),
-            password: self.password.as_deref().map(Hidden::new),
+            password: self.password.clone(),
             ca: self.ca.clone(),
         })
     }

@@ -1,11 +1,11 @@
 //! How connections to the broker are secured and how clients log in, as the `broker` table says it.
 
 use std::collections::BTreeMap;
-use web::hidden::Hidden;
 
 use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
 use measure::Problem;
 use serde::{Deserialize, Serialize};
+use web::Secret;
 
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec};
@@ -29,7 +29,7 @@ pub struct OAuth2Spec {
     pub parameters: BTreeMap<String, String>,
     /// Never read from a file and never written to one; [`OAuth2Spec::SECRET_VARIABLE`] where absent.
     #[serde(skip)]
-    pub client_secret: Option<Hidden>,
+    pub client_secret: Option<Secret>,
 }
 
 impl OAuth2Spec {

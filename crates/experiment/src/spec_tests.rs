@@ -453,6 +453,22 @@ fn secrets_in_headers_and_arguments_are_in_no_archive() {
 }
 
 #[test]
+fn a_change_keeps_the_passwords_that_nothing_shows() {
+    let text = "name = \"x\"\n[broker]\nkind = \"attach\"\npassword = \"s3cret\"\n[[load]]\n\
+        [[scrape]]\nurl = \"http://h:1/metrics\"\npassword = \"s3cret\"\n";
+    let mut experiment = Experiment::from_toml(text, "x.toml").unwrap();
+    let shown = format!(
+        "{experiment:?} {}",
+        serde_json::to_string(&experiment).unwrap()
+    );
+    assert!(!shown.contains("s3cret"), "{shown}");
+    experiment.set("load.0.rate=5").unwrap();
+    for password in [&experiment.broker.password, &experiment.scrape[0].password] {
+        assert_eq!(password.as_ref().unwrap().expose(), "s3cret");
+    }
+}
+
+#[test]
 fn what_differs_in_hidden_words_is_known_before_they_are_hidden() {
     let of = |password: &str, rate: u32| {
         let text = format!(

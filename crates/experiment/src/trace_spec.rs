@@ -6,8 +6,8 @@ use erlang::trace::TraceOptions;
 use erlang::{Budget, FunctionPattern, ProcessFilter};
 use load::scenario::probe::ProbePlan;
 use measure::{Nanos, Problem, Refused};
-use serde::{Deserialize, Serialize};
 
+use super::flat_table::{FlatTable, flat_table};
 use super::validate::wrong;
 use super::{BrokerKind, Experiment};
 
@@ -20,69 +20,44 @@ const MOST: u32 = 1_000_000;
 /// Bytes of each argument's text.
 const ARGUMENT_BYTES: u16 = 300;
 
-/// A function of the broker's Erlang node that is traced while the load runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct TraceSpec {
-    /// Tells several traces apart: lower-case letters, digits and `-`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// The function, MODULE:FUNCTION/ARITY; MODULE:FUNCTION for any number of arguments.
-    pub call: String,
-    /// Only calls whose arguments match, as in a function's head, perhaps with `when`.
-    #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
-    pub matching: Option<String>,
-    /// Only processes with this role when it begins: `queue`, `channel`, `connection`, or the module that they run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
-    /// The node of a cluster, by number; the first where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<u32>,
-    /// Whether arguments are kept, cut and with secrets masked.
-    #[serde(default = "TraceSpec::usual_arguments")]
-    pub arguments: bool,
-    /// Calls of the measured phase after which it ends.
-    #[serde(default = "TraceSpec::usual_limit")]
-    pub limit: u32,
-    /// Calls in one second at which it ends.
-    #[serde(default = "TraceSpec::usual_rate")]
-    pub rate: u32,
-    /// Ends it when so many trace messages wait on the node.
-    #[serde(default = "TraceSpec::usual_backlog")]
-    pub max_backlog: u32,
-    /// Ends it when the node's memory rises by so many MB.
-    #[serde(default = "TraceSpec::usual_memory")]
-    pub max_memory: u32,
-    /// Ends it when so many more processes than before wait to run, for a second.
-    #[serde(default = "TraceSpec::usual_run_queue")]
-    pub max_run_queue: u32,
+flat_table! {
+    /// A function of the broker's Erlang node that is traced while the load runs.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TraceSpec {
+        /// Tells several traces apart: lower-case letters, digits and `-`.
+        "name" name: String = String::new(),
+        /// The function, MODULE:FUNCTION/ARITY; MODULE:FUNCTION for any number of arguments.
+        "call" call: String = String::new(),
+        /// Only calls whose arguments match, as in a function's head, perhaps with `when`.
+        "match" matching: Option<String> = None,
+        /// Only processes with this role when it begins: `queue`, `channel`, `connection`, or the module that they run.
+        "role" role: Option<String> = None,
+        /// The node of a cluster, by number; the first where absent.
+        "node" node: Option<u32> = None,
+        /// Whether arguments are kept, cut and with secrets masked.
+        "arguments" arguments: bool = true,
+        /// Calls of the measured phase after which it ends.
+        "limit" limit: u32 = 100,
+        /// Calls in one second at which it ends.
+        "rate" rate: u32 = 500,
+        /// Ends it when so many trace messages wait on the node.
+        "max-backlog" max_backlog: u32 = 10_000,
+        /// Ends it when the node's memory rises by so many MB.
+        "max-memory" max_memory: u32 = 256,
+        /// Ends it when so many more processes than before wait to run, for a second.
+        "max-run-queue" max_run_queue: u32 = 32,
+    }
+}
+
+impl FlatTable for TraceSpec {
+    const REQUIRED: Option<&'static str> = Some("call");
+
+    fn writes(&self, key: &str) -> bool {
+        key != "name" || !self.name.is_empty()
+    }
 }
 
 impl TraceSpec {
-    const fn usual_arguments() -> bool {
-        true
-    }
-
-    const fn usual_limit() -> u32 {
-        100
-    }
-
-    const fn usual_rate() -> u32 {
-        500
-    }
-
-    const fn usual_backlog() -> u32 {
-        10_000
-    }
-
-    const fn usual_memory() -> u32 {
-        256
-    }
-
-    const fn usual_run_queue() -> u32 {
-        32
-    }
-
     /// The key in JSON: `trace`, or `trace_NAME`.
     fn scenario(&self) -> String {
         match self.name.as_str() {

@@ -295,7 +295,7 @@ impl Experiment {
             endpoint.user.clone_from(user);
         }
         if let Some(password) = &broker.password {
-            endpoint.set_password(password);
+            endpoint.set_password(password.expose());
         }
         broker.secure(&mut endpoint);
         Ok(endpoint)
@@ -524,30 +524,16 @@ impl BrokerSpec {
     /// Checks for keys that another kind of broker would need, which would be silently without effect.
     fn check_kind(&self) -> Result<(), Problem> {
         use BrokerKind::{Artemis, Attach, Rabbitmq};
-        let keys = [
-            (Attach, "url", self.url.is_some()),
-            (Attach, "further-urls", !self.further_urls.is_empty()),
-            (Attach, "user", self.user.is_some()),
-            (Attach, "password", self.password.is_some()),
-            (Attach, "pid", self.pid.is_some()),
-            (Attach, "node", self.node.is_some()),
-            (Attach, "node-port", self.node_port.is_some()),
-            (Attach, "cookie-file", self.cookie_file.is_some()),
-            (Attach, "management", self.management.is_some()),
-            (Attach, "management-user", self.management_user.is_some()),
-            (Artemis, "java-args", !self.java_args.is_empty()),
-            (Rabbitmq, "config", !self.config.is_empty()),
-            (Rabbitmq, "nodes", self.nodes.is_some()),
-            (Rabbitmq, "data", self.data.is_some()),
-            (Rabbitmq, "data-dir", self.data_dir.is_some()),
-            (Rabbitmq, "definitions", self.definitions.is_some()),
-            (Rabbitmq, "policy", !self.policy.is_empty()),
-            (Rabbitmq, "advanced", self.advanced.is_some()),
-            (Rabbitmq, "plugins", !self.plugins.is_empty()),
-            (Rabbitmq, "schedulers", self.schedulers.is_some()),
-            (Rabbitmq, "erlang-args", !self.erlang_args.is_empty()),
-            (Rabbitmq, "patch", self.patch.is_some()),
-            (Rabbitmq, "env", !self.env.is_empty()),
+        const KEYS: [(BrokerKind, &str); 3] = [
+            (
+                Attach,
+                "url further-urls user password pid node node-port cookie-file management management-user",
+            ),
+            (Artemis, "java-args"),
+            (
+                Rabbitmq,
+                "config nodes data data-dir definitions policy advanced plugins schedulers erlang-args patch env",
+            ),
         ];
         if self.root.is_some() && ![Rabbitmq, Artemis].contains(&self.kind) {
             return Err(wrong(
@@ -556,10 +542,13 @@ impl BrokerSpec {
                 "leave it out, or set broker.kind = \"rabbitmq\"",
             ));
         }
-        let misplaced = |(needed, _, set): &(BrokerKind, &str, bool)| *set && self.kind != *needed;
-        match keys.into_iter().find(misplaced) {
+        let given = super::without_nulls(serde_json::to_value(self).unwrap_or_default());
+        let others = KEYS.iter().filter(|(needed, _)| self.kind != *needed);
+        let mut others =
+            others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed, key)));
+        match others.find(|(_, key)| given.get(key).is_some()) {
             None => Ok(()),
-            Some((needed, key, _)) => Err(wrong(
+            Some((needed, key)) => Err(wrong(
                 format!("broker.{key}"),
                 format!(" has no effect on kind = {:?}", self.kind.name()),
                 format!("leave it out, or set broker.kind = {:?}", needed.name()),

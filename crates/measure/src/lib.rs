@@ -9,6 +9,7 @@ mod metric;
 mod problem;
 mod quantity;
 mod recorder;
+mod secret;
 mod slice_recorder;
 mod text;
 mod units;
@@ -23,6 +24,7 @@ pub use recorder::{
     DueHistogram, HIGHEST_NS, Latencies, LatencySummary, Phase, Recorder, SIGNIFICANT_DIGITS,
     Summaries, lowest_equivalent, new_histogram,
 };
+pub use secret::Secret;
 pub use slice_recorder::{SliceHistogram, SliceRecorder};
 pub use text::{count, counted, percent_decoded, percent_encoded, shell_word};
 pub use units::{Clock, Nanos, Time, wall_clock_unix_ns};

@@ -214,43 +214,33 @@ impl<'de> Deserialize<'de> for StreamOffset {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct MessageProperties {
     /// The body's MIME type.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// The body's MIME encoding.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_encoding: Option<String>,
     /// Headers of the application.
     #[serde(skip)]
     pub headers: BTreeMap<String, Argument>,
     /// A priority from 0 on; queues need `x-max-priority` to heed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     /// Correlation id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// Where answers go.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
     /// Milliseconds until the message expires, as text.
     #[serde(skip)]
     pub expiration: Option<String>,
     /// The message's identifier.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
     /// The message's time in seconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<u64>,
     /// The message type's name.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type")]
     pub message_type: Option<String>,
     /// The publishing user; brokers compare it with the login.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     /// The publishing application.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub app_id: Option<String>,
     /// The cluster's identifier, a deprecated property.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
 }
 

@@ -17,7 +17,7 @@ use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::typestate::AgentScope;
 
-use crate::hidden::Hidden;
+use crate::Secret;
 
 /// An agent for an address, whose requests take at most `timeout`. An answer is one whatever its status, and no
 /// redirection is followed: it would send a secret to somebody else.
@@ -51,7 +51,7 @@ pub struct Login {
     /// Its user, where it asks for one; the secret is then a password.
     pub user: Option<String>,
     /// A password, or else a token.
-    pub secret: Option<Hidden>,
+    pub secret: Option<Secret>,
     /// Stands before a token: `Bearer`.
     pub scheme: &'static str,
 }

@@ -3,10 +3,11 @@
 
 pub mod broker_objects;
 pub mod definitions;
-pub mod hidden;
 pub mod http;
 pub mod management;
 pub mod page_server;
 pub mod push;
 pub mod redact;
 pub mod scrape;
+
+pub use measure::Secret;

@@ -17,7 +17,7 @@ use stacks::Profile;
 use ureq::Agent;
 use ureq::http::{StatusCode, Uri};
 
-use super::hidden::Hidden;
+use super::Secret;
 use super::http::{Login, agent, tls, told};
 
 /// Requests that wait to be sent; further ones are not sent. An hour at one a minute.
@@ -41,7 +41,7 @@ pub struct PushOptions {
     /// Its user, where it asks for one; the secret is then a password.
     pub user: Option<String>,
     /// A password, or else a token.
-    pub secret: Option<Hidden>,
+    pub secret: Option<Secret>,
     /// The tenant, where the server has several.
     pub tenant: Option<String>,
 }

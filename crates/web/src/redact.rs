@@ -58,31 +58,9 @@ const KNOWN_VARIABLES: [&str; 9] = [
 ];
 
 /// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them.
-const PUBLIC_BROKER_KEYS: [&str; 23] = [
-    "node",
-    "nodes",
-    "kind",
-    "root",
-    "plugins",
-    "schedulers",
-    "tls",
-    "allocation",
-    "heartbeat",
-    "frame-max",
-    "send-buffer",
-    "receive-buffer",
-    "nagle",
-    "user",
-    "management-user",
-    "ca",
-    "cert",
-    "key",
-    "sni",
-    "insecure",
-    "auth",
-    "pid",
-    "oauth2.client-id",
-];
+const PUBLIC_BROKER_KEYS: &str = "kind root nodes node node-port data memory-every plugins schedulers tls allocation \
+    heartbeat frame-max send-buffer receive-buffer nagle user management-user ca cert key sni insecure auth pid \
+    oauth2.client-id";
 
 /// Units behind numbers.
 const UNITS: [&str; 17] = [
@@ -313,7 +291,7 @@ fn assigned(path: &str, given: &str) -> String {
             false => terms(given),
         },
         ["broker", "erlang-args" | "java-args"] => listed(given, flags).unwrap_or_else(hidden),
-        ["broker", key @ ..] if PUBLIC_BROKER_KEYS.contains(&key.join(".").as_str()) => {
+        ["broker", key @ ..] if PUBLIC_BROKER_KEYS.split(' ').any(|it| it == key.join(".")) => {
             given.to_owned()
         }
         ["broker", _] if !may_be_secret(path) && is_quantity(given) => given.to_owned(),

@@ -51,7 +51,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 0)]
     messages: u32,
     /// Size of each message in bytes, such as 100 or 4KiB
-    #[arg(long, value_name = "BYTES", default_value_t = ChurnSpec::message_size())]
+    #[arg(long, value_name = "BYTES", default_value_t = ChurnSpec::default().message_size)]
     message_size: Bytes,
     /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or
     /// 10 channels or queues, if absent

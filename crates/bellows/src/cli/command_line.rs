@@ -10,9 +10,11 @@ use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
-use web::hidden::Hidden;
+use experiment::LoadSpec;
+use web::Secret;
 
 use super::Cli;
+use super::option_names::OPTION_NAMES;
 
 /// A URL, whose password `Debug` does not show.
 #[derive(Clone)]
@@ -105,7 +107,7 @@ fn add(command: &Command, matches: &ArgMatches, words: &mut Vec<String>) {
 /// Whether a value from the environment affects the run. Secrets stay there.
 fn is_of_the_run(arg: &Arg) -> bool {
     let name = arg.get_env().and_then(std::ffi::OsStr::to_str);
-    let is_secret = arg.get_value_parser().type_id() == std::any::TypeId::of::<Hidden>();
+    let is_secret = arg.get_value_parser().type_id() == std::any::TypeId::of::<Secret>();
     name.is_some_and(|name| !NOT_OF_THE_RUN.contains(&name)) && !is_secret
 }
 
@@ -141,7 +143,7 @@ fn add_argument(arg: &Arg, matches: &ArgMatches, words: &mut Vec<String>) {
 fn shown(parser: &ValueParser, value: &str) -> String {
     use std::any::TypeId;
     let kind = parser.type_id();
-    if kind == TypeId::of::<Hidden>() {
+    if kind == TypeId::of::<Secret>() {
         "***".to_owned()
     } else if kind == TypeId::of::<Url>() {
         web::redact::url(value)
@@ -208,31 +210,22 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
 }
 
 /// The key of experiments that an option of `client` sets, where it was given to a command that runs experiments.
-fn key_of(error: &clap::Error, argument: &str) -> Option<&'static str> {
-    const KEYS: [(&str, &str); 11] = [
-        ("--rate", "load.0.rate"),
-        ("--schedule", "load.0.schedule"),
-        ("--producers", "load.0.producers"),
-        ("--consumers", "load.0.consumers"),
-        ("--message-size", "load.0.message-size"),
-        ("--max-pending", "load.0.max-pending"),
-        ("--prefetch", "load.0.prefetch"),
-        ("--queue-type", "load.0.queue-type"),
-        ("--duration", "phases.measure"),
-        ("--warmup", "phases.warmup"),
-        ("--url", "broker.url"),
-    ];
+fn key_of(error: &clap::Error, argument: &str) -> Option<String> {
     let usage = match error.get(ContextKind::Usage)? {
         ContextValue::StyledStr(usage) => usage.to_string(),
         _ => return None,
     };
-    let runs_experiments = ["bellows run ", "bellows demo "].iter();
-    let option = argument.split('=').next().unwrap_or_default();
-    let found = KEYS.iter().find(|(name, _)| *name == option)?;
-    runs_experiments
-        .into_iter()
-        .any(|command| usage.contains(command))
-        .then_some(found.1)
+    let mut runs_experiments = ["bellows run ", "bellows demo "].iter();
+    runs_experiments.find(|command| usage.contains(**command))?;
+    let option = argument.split('=').next()?;
+    let named = OPTION_NAMES.iter().find(|(_, name)| *name == option);
+    match named.map_or(option.strip_prefix("--")?, |(key, _)| *key) {
+        "phases.measure" => Some("phases.measure".to_owned()),
+        "warmup" => Some("phases.warmup".to_owned()),
+        "url" => Some("broker.url".to_owned()),
+        key if LoadSpec::KEYS.contains(&key) => Some(format!("load.0.{key}")),
+        _ => None,
+    }
 }
 
 /// A value that an option does not take. One that was typed behind the wrong option may be a secret.
@@ -304,7 +297,7 @@ mod tests {
     fn what_the_environment_decides_is_kept() {
         // Cargo sets these two, whatever the shell has.
         let option = |id: &'static str, env: &'static str| Arg::new(id).long(id).env(env);
-        let secret = option("password", "CARGO_PKG_NAME").value_parser(clap::value_parser!(Hidden));
+        let secret = option("password", "CARGO_PKG_NAME").value_parser(clap::value_parser!(Secret));
         let command = Command::new("bellows").subcommand(
             Command::new("run")
                 .arg(option("broker-root", "CARGO_PKG_VERSION"))
@@ -424,7 +417,7 @@ mod tests {
                 let speaks = |word: &&str| name.contains(*word) && !name.ends_with("-file");
                 if arg.get_action().takes_values() && words.iter().any(speaks) {
                     *found += 1;
-                    let typed = kind == std::any::TypeId::of::<Hidden>()
+                    let typed = kind == std::any::TypeId::of::<Secret>()
                         || kind == std::any::TypeId::of::<Url>();
                     assert!(typed, "{} --{name} is kept as it is", command.get_name());
                 }

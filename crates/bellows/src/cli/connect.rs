@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use clap::Args;
 use experiment::{BrokerKind, BrokerSpec};
-use web::hidden::Hidden;
+use web::Secret;
 
 use super::command_line::Url;
 use super::security::SecurityArgs;
@@ -31,7 +31,7 @@ pub(super) struct LoginArgs {
         hide_env_values = true,
         allow_hyphen_values = true
     )]
-    password: Option<Hidden>,
+    password: Option<Secret>,
 }
 
 /// A running broker, and how to connect to it.
@@ -72,7 +72,7 @@ impl LoginArgs {
             kind: BrokerKind::Attach,
             url: Some(self.url.0),
             user: self.user,
-            password: self.password.map(|password| password.expose().to_owned()),
+            password: self.password,
             ..BrokerSpec::default()
         }
     }

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use web::hidden::Hidden;
+use web::Secret;
 
 /// A header `NAME: VALUE`, whose value `Debug` does not show.
 #[derive(Clone)]
 pub(super) struct Header {
     pub(super) name: String,
-    pub(super) value: Hidden,
+    pub(super) value: Secret,
 }
 
 impl FromStr for Header {
@@ -20,7 +20,7 @@ impl FromStr for Header {
         let (name, value) = text.split_once(':').ok_or("write NAME: VALUE")?;
         Ok(Self {
             name: name.trim().to_owned(),
-            value: Hidden::new(value.trim()),
+            value: Secret::new(value.trim()),
         })
     }
 }

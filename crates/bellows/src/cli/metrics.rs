@@ -3,7 +3,7 @@
 use clap::Args;
 use measure::Refused;
 use session::{ExportOptions, Exporter, MetricsTarget};
-use web::hidden::Hidden;
+use web::Secret;
 
 use super::command_line::Url;
 use crate::failure::Failure;
@@ -72,7 +72,7 @@ impl MetricsArgs {
             listen: self.metrics.clone(),
             target: parsed.transpose()?,
             user: self.metrics_user.clone(),
-            secret: secret.map(Hidden::new),
+            secret: secret.map(Secret::new),
         };
         let exporter = Exporter::start(&options, experiment)?;
         if let Some(url) = exporter.url().filter(|_| !quiet) {

@@ -2,7 +2,7 @@
 
 use experiment::OptionNames;
 
-/// Option names of `client`, `producer`, `consumer`, `churn` and `artemis perf`.
+/// Option names of `client`, `producer`, `consumer`, `churn`, `probe` and `artemis perf`.
 pub(super) const OPTION_NAMES: OptionNames = &[
     ("load.0.url", "--consumer-url"),
     ("ack", "--ack-every"),
@@ -16,6 +16,7 @@ pub(super) const OPTION_NAMES: OptionNames = &[
     ("oauth2.client-id", "--oauth2-client-id"),
     ("oauth2.uri", "--oauth2-uri"),
     ("phases.measure", "--duration"),
+    ("probe.0.url", "URL"),
     ("producer-connections", "--shared-connections"),
     ("subscription", "--shared"),
 ];

@@ -12,6 +12,7 @@ use measure::{Length, Rate};
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
 use super::command_line::Url;
 use super::header::Header;
+use super::option_names::OPTION_NAMES;
 use super::perform;
 use crate::failure::{Done, Failure};
 
@@ -23,20 +24,6 @@ Examples:
   bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60
 
 `bellows help probes` tells more.";
-
-/// Options that are not called like the key of an experiment that they set.
-const OPTION_NAMES: experiment::OptionNames = &[
-    ("probe.0.url", "URL"),
-    ("probe.0.every", "--every"),
-    ("probe.0.rate", "--rate"),
-    ("probe.0.schedule", "--schedule"),
-    ("probe.0.timeout", "--timeout"),
-    ("probe.0.max-open", "--max-open"),
-    ("probe.0.method", "--method"),
-    ("probe.0.user", "--user"),
-    ("probe.0.bearer-file", "--bearer-file"),
-    ("phases.measure", "--duration"),
-];
 
 /// Options of `bellows probe`.
 #[derive(Debug, Args)]
@@ -66,10 +53,10 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "DURATION", default_value = "0")]
     warmup: Length,
     /// Longest that a request may take
-    #[arg(long, value_name = "DURATION", default_value_t = ProbeSpec::timeout())]
+    #[arg(long, value_name = "DURATION", default_value_t = ProbeSpec::default().timeout)]
     timeout: Length,
     /// Method of the requests
-    #[arg(long, value_name = "METHOD", default_value_t = ProbeSpec::method())]
+    #[arg(long, value_name = "METHOD", default_value_t = ProbeSpec::default().method)]
     method: String,
     /// Further header, as 'NAME: VALUE'; may be repeated. Values are not archived
     #[arg(long = "header", value_name = "HEADER")]
@@ -81,7 +68,7 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     bearer_file: Option<PathBuf>,
     /// Maximum requests in flight, each on a connection of its own
-    #[arg(long, value_name = "N", value_parser = from_one, default_value_t = ProbeSpec::max_open())]
+    #[arg(long, value_name = "N", value_parser = from_one, default_value_t = ProbeSpec::default().max_open)]
     max_open: usize,
     /// PEM file with the authorities to trust, in place of the machine's own
     #[arg(long, value_name = "FILE")]
@@ -152,6 +139,7 @@ impl ProbeArgs {
             },
             profile,
             probe: vec![ProbeSpec {
+                url: self.url.0.clone(),
                 every: self.every,
                 rate: self.rate,
                 schedule: self.schedule.clone(),
@@ -163,7 +151,7 @@ impl ProbeArgs {
                 max_open: self.max_open,
                 ca: self.ca.clone(),
                 insecure: self.insecure,
-                ..ProbeSpec::of(self.url.0.clone())
+                ..ProbeSpec::default()
             }],
             origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()

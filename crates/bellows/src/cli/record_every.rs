@@ -9,7 +9,7 @@ use measure::{Bytes, Length, Problem, Refused, counted};
 use report::console::{Live, Shape, sanitise};
 use report::text::bytes;
 use session::{ContinuousOptions, PeriodEnd, Told};
-use web::hidden::Hidden;
+use web::Secret;
 use web::push::PushOptions;
 use web::push::PushTarget;
 
@@ -179,7 +179,7 @@ impl EveryArgs {
         Ok(Some(PushOptions {
             target,
             user: self.push_user.clone(),
-            secret: secret.map(Hidden::new),
+            secret: secret.map(Secret::new),
             tenant: self.push_tenant.clone(),
         }))
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use web::hidden::Hidden;
+use web::Secret;
 
 use crate::failure::Failure;
 
@@ -12,10 +12,10 @@ use crate::failure::Failure;
 const LONGEST: u64 = 64 << 10;
 
 /// The only line of a file, or else the variable, where it is set.
-pub(super) fn secret(file: Option<&Path>, variable: &str) -> Result<Option<Hidden>, Failure> {
+pub(super) fn secret(file: Option<&Path>, variable: &str) -> Result<Option<Secret>, Failure> {
     let Some(path) = file else {
         let set = std::env::var(variable).ok();
-        return Ok(set.filter(|it| !it.is_empty()).map(Hidden::new));
+        return Ok(set.filter(|it| !it.is_empty()).map(Secret::new));
     };
     let mut text = String::new();
     let opened = File::open(path).map(|file| file.take(LONGEST + 1));
@@ -27,5 +27,5 @@ pub(super) fn secret(file: Option<&Path>, variable: &str) -> Result<Option<Hidde
         return Err(Failure::failed(cause, "write it on its only line")
             .observed(format_args!("{} bytes", text.len())));
     }
-    Ok(Some(Hidden::new(text)))
+    Ok(Some(Secret::new(text)))
 }

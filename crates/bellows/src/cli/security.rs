@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use experiment::{BrokerSpec, OAuth2Spec};
 use load::Auth;
-use web::hidden::Hidden;
+use web::Secret;
 
 use super::args::choice;
 use super::command_line::Url;
@@ -90,6 +90,6 @@ fn oauth2(uri: String, client: Option<String>, scopes: Vec<String>) -> Result<OA
         client_id,
         scopes,
         parameters: std::collections::BTreeMap::new(),
-        client_secret: client_secret.map(Hidden::new),
+        client_secret: client_secret.map(Secret::new),
     })
 }

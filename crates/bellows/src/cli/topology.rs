@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use measure::{Length, Nanos, Problem, count, counted, whole_number};
 use report::console::Steps;
+use web::Secret;
 use web::definitions::{Definitions, GenerateOptions, MOST_QUEUES, Stage};
-use web::hidden::Hidden;
 use web::management::{LoginRemedy, Management, ManagementOptions};
 
 use super::command_line::Url;
@@ -270,16 +270,16 @@ impl ManagementArgs {
     }
 
     /// The password from the environment, else the default of the default user, else from the terminal.
-    fn password(&self) -> Result<Hidden, Failure> {
+    fn password(&self) -> Result<Secret, Failure> {
         let set = |name: &&str| std::env::var(name).ok().filter(|it| !it.is_empty());
         if let Some(set) = PASSWORDS.iter().find_map(set) {
-            return Ok(Hidden::new(set));
+            return Ok(Secret::new(set));
         }
         if self.user == "guest" {
-            return Ok(Hidden::new("guest"));
+            return Ok(Secret::new("guest"));
         }
         let question = format!("password of {}: ", self.user);
-        prompt::secret(&question)?.map(Hidden::new).ok_or_else(|| {
+        prompt::secret(&question)?.map(Secret::new).ok_or_else(|| {
             let cause = format!("there is no password for {}", self.user);
             Failure::usage(cause, "set BELLOWS_MANAGEMENT_PASSWORD")
         })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use experiment::{BrokerKind, BrokerSpec, OAuth2Spec};
 use load::{Allocation, Auth};
-use web::hidden::Hidden;
+use web::Secret;
 
 use super::values::{Values, bad, split_urls};
 use crate::failure::Failure;
@@ -110,7 +110,7 @@ fn oauth2(values: &Values) -> Result<Option<OAuth2Spec>, Failure> {
         uri: uri.to_owned(),
         client_id: client_id.to_owned(),
         parameters: parameters.collect::<Result<_, Failure>>()?,
-        client_secret: values.text("oauth2-client-secret").map(Hidden::new),
+        client_secret: values.text("oauth2-client-secret").map(Secret::new),
         ..OAuth2Spec::default()
     }))
 }

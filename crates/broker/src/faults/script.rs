@@ -218,50 +218,37 @@ pub enum Origin {
 pub struct FaultSpec<K> {
     /// When, from the beginning of the measured phase on; for `bellows broker`, from the first
     /// client's connection on. Absent: as long as there is a broker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Length>,
     /// The fault.
     pub kind: K,
     /// How long; a killed broker is started again then. Absent: to the end, for which a killed broker or node stays away;
     /// `stop`, `partition`, `stall` and `block` need it.
-    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "for")]
     pub length: Option<Length>,
     /// Hit every n-th message (delivery, confirm, login).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
     /// Hit each with this probability, 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
     /// Seed of the probability; the same seed hits the same ones. 1 where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Hit at most N messages or connections.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// `slow-ack`: how long after its message a confirm leaves.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Length>,
     /// `slow-route`: how much more CPU a message takes, as a share of what one takes: 0.02 is 2 %.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
     /// `duplicate`: whether the second delivery has the redelivered flag. No where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub redelivered: Option<bool>,
     /// `reorder`: how many later deliveries go first. 1 where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<u32>,
     /// `corrupt`: which byte of the body. Any where absent. `cut`: how many bytes of what follows
     /// still go out, 1 or more. A random number up to 64 where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub byte: Option<usize>,
     /// `drop`: whether `connection.close` comes first. Yes where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<bool>,
     /// `stop`, `kill`, `partition`: the node of a cluster, from 0 on. 0 where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
     /// `drop`, `reset`, `close-channel`, `cut`: whose connections. All where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<Who>,
 }
 

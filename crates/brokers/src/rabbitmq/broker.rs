@@ -13,8 +13,8 @@ use load::{Endpoint, Protocol};
 use measure::Problem;
 use serde_json::Value;
 use stacks::ErlangProcess;
+use web::Secret;
 use web::definitions::Definitions;
-use web::hidden::Hidden;
 use web::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 
 use super::cluster::of_node;
@@ -420,7 +420,7 @@ fn enable_management(config: &mut Config) -> Result<ManagementOptions, BrokerErr
     Ok(ManagementOptions {
         url: enable(config, MANAGEMENT, "management")?,
         user: USER.to_owned(),
-        password: Hidden::new(USER),
+        password: Secret::new(USER),
         ca: None,
         insecure: false,
         remedy: LoginRemedy {

@@ -23,12 +23,12 @@ enum Held {
     Words,
 }
 
-/// Keys that hold choices, or values that bellows itself reads.
-const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins schedule rate every stream-offset \
-    nodes recover apply-to delivery that slo think-time for at delay warmup measure drain min-block start-delay start-after consumer-latency \
-    consumer-rate confirm-timeout timeout ttl poll message-size declare content-type content-encoding event precision from most least pairs seed \
-    fail-if repeat x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset x-match protocol \
-    margin latency-margin level confirm trials select call";
+/// Keys that hold choices, or values that bellows itself reads; numbers with units are known by their form. A test
+/// compares an experiment's with their types (`session/tests/all/keys`).
+const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins schedule \
+    stream-offset nodes apply-to delivery that slo message-size declare content-type content-encoding event fail-if \
+    x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset \
+    x-match protocol select call data shape";
 /// Tables whose keys are somebody's own.
 const OWN_KEYS: &str = "headers arguments consumer-arguments parameters labels env";
 /// Tables whose values are somebody's own, whatever their keys are called elsewhere.
@@ -114,12 +114,7 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
                     // A trace that has no name is called as its function.
                     "name" if fields.get("call") == Some(value) => {}
                     "name" => note_name(names, key, value),
-                    _ => note_table(
-                        names,
-                        inner,
-                        value,
-                        own_keys || OWN_KEYS.split(' ').any(|it| it == inner),
-                    ),
+                    _ => note_table(names, inner, value, own_keys || is_own_table(inner)),
                 }
             }
         }
@@ -128,9 +123,18 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
                 note_table(names, key, item, own_keys);
             }
         }
-        Value::String(text) => note_value(names, key, text),
+        Value::String(text) => {
+            note_value(names, key, text);
+            if own_keys && !is_public_key(key) {
+                note_own_value(names, key, text);
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+fn is_own_table(key: &str) -> bool {
+    OWN_KEYS.split(' ').any(|it| it == key)
 }
 
 fn is_public_key(key: &str) -> bool {
@@ -175,7 +179,8 @@ pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
             .unwrap_or_default();
         return note_name(names, of, &Value::String(value.to_owned()));
     }
-    if path.any(|it| OWN_VALUES.contains(&it)) {
+    let is_own = |it: &str| is_own_table(it) && !is_public_key(last);
+    if path.any(|it| OWN_VALUES.contains(&it) || is_own(it)) {
         note_own_value(names, last, value);
     }
     match held(last) {

@@ -1,5 +1,7 @@
 //! Names within values that are made of several words: commands, options, Erlang terms, values of headers.
 
+use measure::Length;
+
 use super::names::{NameKind, Names, folded, is_ordinary};
 
 /// Placeholders whose values are found by their form.
@@ -160,7 +162,8 @@ pub(super) fn is_path(value: &str) -> bool {
 fn is_number(value: &str) -> bool {
     let part = |it: &str| {
         let rest = it.trim_start_matches(|c: char| c.is_ascii_digit() || ".+-".contains(c));
-        it.starts_with(|c: char| c.is_ascii_digit()) && rest.chars().count() <= 5
+        let is_quantity = rest.chars().count() <= 5 || it.parse::<Length>().is_ok();
+        it.starts_with(|c: char| c.is_ascii_digit()) && is_quantity
     };
     matches!(value, "" | "true" | "false" | "all" | "none" | "auto")
         || value.split([',', '-', '@']).all(part)
@@ -215,7 +218,7 @@ mod tests {
             ("-psecret", &["-psecret"]),
             ("curl http://shop/ -d key", &["curl http://shop/ -d key"]),
             ("http://shop/", &[]),
-            ("10ms,20ms", &[]),
+            ("10ms,20ms@1h30m15s", &[]),
         ] {
             assert_eq!(noted(note_words, words), found, "{words}");
         }

@@ -75,7 +75,7 @@ fn foreign(own: &[String], seed: u64) -> String {
 }
 
 /// Places that hold words of somebody's own.
-const OWN: usize = 29;
+const OWN: usize = 31;
 
 impl Named {
     fn all(&self) -> Vec<&str> {
@@ -121,10 +121,11 @@ impl Named {
                 .collect(),
             experiment: json!({
                 "name": queue,
-                "broker": {"kind": "attach", "url": url, "user": user, "node": format!("rabbit@{host}")},
+                "broker": {"kind": "attach", "url": url, "user": user, "node": format!("rabbit@{host}"),
+                           "env": {"method": own[29]}},
                 "load": [{"destination": format!("queue://{queue}"), "routing-key": key, "exchange": {"name": exchange},
                           "headers": {queue.as_str(): key, "kind": format!("application/{}", own[0]), "from": own[1]},
-                          "arguments": {own[26].as_str(): 5, "x-max-length": 7},
+                          "arguments": {own[26].as_str(): 5, "x-max-length": 7, "event": own[30]},
                           "consumer-arguments": {format!("x-{}", own[27]): {"x-priority": true}},
                           "properties": {"content-type": format!("text/{}", own[2]), "type": own[3]}}],
                 "probe": [{"url": format!("http://{host}:15672/api/queues/{vhost}"), "name": "queues"}],

@@ -18,7 +18,7 @@ use measure::{Interval, Nanos, Phase, Problem};
 use crate::{Error, Observer};
 use snapshot::Snapshot;
 pub use target::MetricsTarget;
-use web::hidden::Hidden;
+use web::Secret;
 use web::http::Login;
 use web::page_server::{Page, serve_page};
 use web::push::{PushNews, PushServer, PushTexts, Pusher};
@@ -48,7 +48,7 @@ pub struct ExportOptions {
     /// The user of that server, where it requires one; the secret is then a password.
     pub user: Option<String>,
     /// A password, or else a token.
-    pub secret: Option<Hidden>,
+    pub secret: Option<Secret>,
 }
 
 /// Series of a run on their way out.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use ureq::http::{Method, StatusCode, Uri};
 use ureq::{Agent, Body, Timeout};
 
-use super::hidden::Hidden;
+use super::Secret;
 use super::http::{Login, agent, told, trust};
 
 /// The longest that a request may take where nobody says otherwise.
@@ -33,7 +33,7 @@ pub struct ManagementOptions {
     /// Who logs in.
     pub user: String,
     /// By this password.
-    pub password: Hidden,
+    pub password: Secret,
     /// A file of certificates of authorities; `None`: the machine's own.
     pub ca: Option<PathBuf>,
     /// Takes any certificate.

@@ -24,7 +24,7 @@ use archive::{SeriesName, SeriesUnit};
 use measure::{Clock, Nanos, Problem, Refused, Time};
 use ureq::http::Uri;
 
-use super::hidden::Hidden;
+use super::Secret;
 use client::Client;
 use selection::Selection;
 
@@ -66,7 +66,7 @@ pub struct ScrapePlan {
     /// The user, where the server asks for one; the password is then one, and else a token.
     pub user: Option<String>,
     /// A password or token.
-    pub password: Option<Hidden>,
+    pub password: Option<Secret>,
     /// Authorities to trust in place of the machine's, a PEM file.
     pub ca: Option<PathBuf>,
 }

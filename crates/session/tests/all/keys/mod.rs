@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use experiment::Experiment;
 use serde_json::Value;
-use syn::{Field, Fields, Item, ItemStruct, Meta};
+use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Expr, Ident, Item, LitStr, Meta, Token, Type, Visibility};
 
 /// Set to anything, it writes the page instead of comparing it.
 const RENEW: &str = "BELLOWS_RENEW_KEYS";
@@ -134,6 +136,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("f64", "number", "0.01"),
     ("OwnPage", "`\"queues\"`", "\"queues\""),
     ("String", "text", "\"text\""),
+    ("Secret", "text", "\"text\""),
     ("PathBuf", "path", "\"/path/to/it\""),
     ("Vec<String>", "list of texts", "[\"one\", \"two\"]"),
     (
@@ -289,6 +292,54 @@ fn the_page_of_keys_is_up_to_date() {
     );
 }
 
+/// Types of texts that somebody wrote.
+const OWN_TEXTS: [&str; 5] = ["String", "Vec<String>", "PathBuf", "Secret", "Vec<IpAddr>"];
+/// Types whose values are known by their form.
+const NUMBERS: [&str; 6] = [
+    "bool",
+    "Bytes",
+    "Length",
+    "LengthRange",
+    "Rate",
+    "Vec<LatencyStep>",
+];
+/// Texts that are read as a choice, or that others have, too. Of `[load.properties]` all values are somebody's.
+const READ: [&str; 9] = [
+    "apply-to",
+    "call",
+    "content-encoding",
+    "content-type",
+    "events",
+    "method",
+    "plugins",
+    "stacks",
+    "type",
+];
+
+/// A report for others shows what such a key holds. One too many would show somebody's words, and of one that is
+/// missing everybody's would be blotted out.
+#[test]
+fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys() {
+    let path = workspace().join("crates/report/src/redact/experiment.rs");
+    let source = fs::read_to_string(path).expect("source");
+    let list = source
+        .split_once("const CHOICES: &str = \"")
+        .expect("a list")
+        .1;
+    let (list, _) = list.split_once('"').expect("its end");
+    let shown: Vec<&str> = list.split_whitespace().collect();
+    let sources = sources();
+    for key in TABLES.iter().flat_map(|table| keys(table.of, &sources)) {
+        let words = words(&key.of);
+        if words.starts_with("table") || words.contains("number") || NUMBERS.contains(&&*key.of) {
+            continue;
+        }
+        let is_choice = READ.contains(&&*key.name) || !OWN_TEXTS.contains(&&*key.of);
+        let is_shown = shown.contains(&&*key.name);
+        assert_eq!(is_shown, is_choice, "{}: {}", key.name, key.of);
+    }
+}
+
 /// The text for a required key, and the key that may stand in its place.
 fn required(key: &Key, all: &[Key]) -> String {
     let place = format!("in place of `{}`", key.name);
@@ -317,10 +368,17 @@ fn read(file: &str) -> Value {
     serde_json::to_value(experiment).expect("JSON")
 }
 
+/// A field as the sources have it.
+struct Declared {
+    attrs: Vec<Attribute>,
+    ident: String,
+    ty: Type,
+}
+
 /// Docs and keys in the files that hold an experiment's types.
 #[derive(Default)]
 struct Sources {
-    structs: BTreeMap<String, ItemStruct>,
+    structs: BTreeMap<String, Vec<Declared>>,
     /// Keys of each `flat_table!`, with the fields that lead to their values.
     flat: BTreeMap<String, Vec<(String, Vec<String>)>>,
 }
@@ -338,10 +396,19 @@ fn sources() -> Sources {
             for item in file.items {
                 match item {
                     Item::Struct(item) => {
-                        found.structs.insert(item.ident.to_string(), item);
+                        let fields = item.fields.into_iter().filter_map(|field| {
+                            let (attrs, ident, ty) =
+                                (field.attrs, field.ident?.to_string(), field.ty);
+                            Some(Declared { attrs, ident, ty })
+                        });
+                        found
+                            .structs
+                            .insert(item.ident.to_string(), fields.collect());
                     }
                     Item::Macro(item) if item.mac.path.is_ident("flat_table") => {
-                        let (of, keys) = flat_table(&item.mac.tokens.to_string());
+                        let (of, fields, keys) =
+                            item.mac.parse_body_with(flat_table).expect("a table");
+                        found.structs.insert(of.clone(), fields);
                         found.flat.insert(of, keys);
                     }
                     _ => {}
@@ -352,24 +419,52 @@ fn sources() -> Sources {
     found
 }
 
-/// `LoadSpec { "exchange" => queue . exchange , … }`: the type, and its keys with their fields.
-fn flat_table(tokens: &str) -> (String, Vec<(String, Vec<String>)>) {
-    let (of, rows) = tokens.split_once('{').expect("a brace");
-    let rows = rows.trim_end().trim_end_matches('}').split(',');
-    let keys = rows.filter_map(|row| {
-        let (key, place) = row.split_once("=>")?;
-        let place = place.split('.').map(|part| part.trim().to_owned());
-        Some((key.trim().trim_matches('"').to_owned(), place.collect()))
-    });
-    (of.trim().to_owned(), keys.collect())
+/// Keys, each with the fields that lead to its value.
+type FlatKeys = Vec<(String, Vec<String>)>;
+
+/// The struct, its fields, and its keys: `pub struct LoadSpec { "rate" rate: Option<Rate> = None, … }`, and behind it
+/// `inside { "exchange" => queue.exchange, … }`.
+fn flat_table(input: ParseStream<'_>) -> syn::Result<(String, Vec<Declared>, FlatKeys)> {
+    input.call(Attribute::parse_outer)?;
+    input.parse::<Visibility>()?;
+    input.parse::<Token![struct]>()?;
+    let of = input.parse::<Ident>()?.to_string();
+    let (mut fields, mut keys) = (Vec::new(), Vec::new());
+    let rows;
+    syn::braced!(rows in input);
+    while !rows.is_empty() {
+        let attrs = rows.call(Attribute::parse_outer)?;
+        let key = rows
+            .peek(LitStr)
+            .then(|| rows.parse::<LitStr>())
+            .transpose()?;
+        let ident = rows.parse::<Ident>()?.to_string();
+        rows.parse::<Token![:]>()?;
+        let ty = rows.parse()?;
+        rows.parse::<Token![=]>()?;
+        rows.parse::<Expr>()?;
+        rows.parse::<Token![,]>()?;
+        keys.extend(key.map(|key| (key.value(), vec![ident.clone()])));
+        fields.push(Declared { attrs, ident, ty });
+    }
+    if !input.is_empty() {
+        input.parse::<Ident>()?;
+        let rows;
+        syn::braced!(rows in input);
+        while !rows.is_empty() {
+            let key = rows.parse::<LitStr>()?.value();
+            rows.parse::<Token![=>]>()?;
+            let place = Punctuated::<Ident, Token![.]>::parse_separated_nonempty(&rows)?;
+            rows.parse::<Token![,]>()?;
+            keys.push((key, place.iter().map(Ident::to_string).collect()));
+        }
+    }
+    Ok((of, fields, keys))
 }
 
-fn fields<'a>(of: &str, sources: &'a Sources) -> impl Iterator<Item = &'a Field> {
-    let item = sources.structs.get(of);
-    match &item.unwrap_or_else(|| panic!("no struct {of}")).fields {
-        Fields::Named(fields) => fields.named.iter(),
-        _ => panic!("{of} has no named fields"),
-    }
+fn fields<'a>(of: &str, sources: &'a Sources) -> &'a [Declared] {
+    let fields = sources.structs.get(of);
+    fields.unwrap_or_else(|| panic!("no struct {of}"))
 }
 
 fn keys(of: &str, sources: &Sources) -> Vec<Key> {
@@ -379,7 +474,8 @@ fn keys(of: &str, sources: &Sources) -> Vec<Key> {
             let mut found = None;
             for part in place {
                 let field = fields(&within, sources)
-                    .find(|field| field.ident.as_ref().is_some_and(|ident| ident == part))
+                    .iter()
+                    .find(|field| field.ident == *part)
                     .unwrap_or_else(|| panic!("{within} has no {part}"));
                 within = tokens(&field.ty);
                 found = Some(field);
@@ -391,7 +487,7 @@ fn keys(of: &str, sources: &Sources) -> Vec<Key> {
     let mut keys = Vec::new();
     for field in fields(of, sources) {
         let serde = attribute(&field.attrs);
-        let ident = field.ident.as_ref().expect("named").to_string();
+        let ident = field.ident.clone();
         if serde.contains("flatten") {
             keys.extend(self::keys(&key(field, ident).of, sources));
         } else if !serde.split(',').any(|part| part.trim() == "skip") {
@@ -406,7 +502,7 @@ fn keys(of: &str, sources: &Sources) -> Vec<Key> {
     keys
 }
 
-fn key(field: &Field, name: String) -> Key {
+fn key(field: &Declared, name: String) -> Key {
     let written = tokens(&field.ty);
     let inner = written
         .strip_prefix("Option<")

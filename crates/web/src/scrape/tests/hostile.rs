@@ -173,7 +173,7 @@ fn what_a_server_repeats_of_a_request_shows_no_secret() {
     let mut plan = plan(&server, &[]);
     plan.url = format!("{}?key=k3y", server.url()).parse().unwrap();
     plan.user = Some("guest".into());
-    plan.password = Some(crate::hidden::Hidden::new("s3cret"));
+    plan.password = Some(crate::Secret::new("s3cret"));
     let told = format!("{:?}", scrapes(&[plan], 1)[0].result);
     assert!(told.contains("no: Basic ***, ***, ?***"), "{told}");
     for secret in ["Z3Vl", "s3cret", "k3y"] {

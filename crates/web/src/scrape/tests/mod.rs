@@ -166,7 +166,7 @@ fn a_password_goes_to_the_server_and_nowhere_else() {
     let server = Server::start(|_| Answer::page("a 1\n"));
     let mut plan = plan(&server, &[]);
     plan.user = Some("guest".into());
-    plan.password = Some(crate::hidden::Hidden::new("s3cret"));
+    plan.password = Some(crate::Secret::new("s3cret"));
     assert!(!format!("{plan:?}").contains("s3cret"));
     scrapes(&[plan], 1);
     // guest:s3cret
