@@ -11,7 +11,7 @@ use inferno::flamegraph::{
 };
 use measure::Problem;
 
-use super::{drawable, no_samples, subtitle};
+use super::{drawable, height, higher, no_samples, subtitle_wrapped};
 
 /// The first of the characters that marks are made of, of Unicode's private use.
 const FIRST_MARK: u32 = 0xe000;
@@ -79,7 +79,7 @@ impl Marked<'_> {
         let lines = self.lines.iter().map(String::as_str);
         from_lines(&mut drawing, lines, &mut out).map_err(|_| no_samples())?;
         let svg = String::from_utf8_lossy(&out).into_owned();
-        let svg = subtitle::wrapped(svg, &drawable(self.subtitle));
+        let svg = subtitle_wrapped(svg, &drawable(self.subtitle));
         Ok(self.finished(&svg).into_bytes())
     }
 
@@ -91,7 +91,7 @@ impl Marked<'_> {
         let (_, after) = rest.split_once("</title>").unwrap_or(("", rest));
         let (legend, room) = legend(self.legend);
         // The picture ends below the frames.
-        let (height, before) = (subtitle::height(before), subtitle::higher(before, room));
+        let (height, before) = (height(before), higher(before, room));
         let mut svg = format!("{before}<title>{all}</title>{after}");
         if let Some(end) = svg.rfind("</svg>") {
             let legend =
