@@ -4,9 +4,7 @@
 //! image has pixels, so what would be narrower than a pixel is folded into its caller before any text is made, and what
 //! lies deeper than anybody reads into one frame that says so.
 
-mod comparison;
 mod difference;
-mod marked;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,8 +20,7 @@ use stacks::{
 use crate::console::sanitise;
 use crate::numbers::weight_head;
 
-pub use comparison::comparison_svg;
-pub use difference::{DifferenceOptions, difference_svg};
+pub use difference::{DifferenceOptions, comparison_svg, difference_svg};
 
 /// Frames of a stack that are drawn. By default kernels record 127; only stacks from elsewhere are deeper, and no
 /// browser shows an image of tens of thousands of rows.
