@@ -4,7 +4,7 @@ use measure::ScenarioRole;
 use measure::ledger::LedgerSummary;
 use serde::{Deserialize, Serialize};
 
-use crate::stall::{Stall, Stalled};
+use crate::finding::{Stall, Stalled};
 
 /// A fault is noted when it has been made, and what it takes may be noticed so many seconds before that.
 const NOTED_AFTER_S: f64 = 1.0;

@@ -1,8 +1,6 @@
-//! Reasons to doubt a number: a kind of warning each, with its values.
+//! Warnings: doubts about a number, a kind each with its values. They are data; `report` makes their sentences.
 
 use serde::{Deserialize, Serialize};
-
-use crate::Stalled;
 
 /// Declares the kinds and their values, so that no sentence asks for a value that its kind lacks.
 macro_rules! findings {
@@ -434,4 +432,99 @@ pub enum StallWait {
         /// Cores that others took.
         other_cores: f64,
     },
+}
+
+/// How much a warning takes from the numbers.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// The number must not be used. `--strict` heeds only these.
+    Invalid,
+    /// A number is off: the text says which one, and which way.
+    #[default]
+    Caution,
+    /// Worth knowing; the numbers are right.
+    Note,
+}
+
+/// Remedy for a debug build of bellows, as the pages say it.
+pub const RELEASE_BUILD: &str = "build with `make build`, or install with `make install`";
+
+/// One warning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Warning {
+    /// The observed values, by kind.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// Consequence for the numbers.
+    pub tier: Tier,
+    /// The event of the profile that it is about, where that is not the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// Whether a server was loaded that need not be a broker.
+    pub of_server: bool,
+    /// Whether the run was interrupted in its drain, after a whole load.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drain_cut: bool,
+    /// The observed value, which number it puts in doubt, and the remedy.
+    pub text: String,
+}
+
+impl Warning {
+    /// A warning whose sentence is not made yet.
+    #[must_use]
+    pub const fn new(tier: Tier, finding: Finding) -> Self {
+        Self {
+            finding,
+            tier,
+            event: None,
+            of_server: false,
+            drain_cut: false,
+            text: String::new(),
+        }
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub const fn code(&self) -> WarningCode {
+        self.finding.code()
+    }
+}
+
+measure::named! {
+    /// The side that stood still.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Stalled {
+        /// The broker: messages were in flight, and it answered none.
+        #[default]
+        Broker = "broker",
+        /// bellows did not run, and the broker did.
+        Generator = "generator",
+        /// Neither ran.
+        Machine = "machine",
+    }
+}
+
+/// A time in which nothing was answered although something was in flight, or in which nothing could be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// When it began, in seconds since the run's origin.
+    pub at_s: f64,
+    /// How long it took, seconds.
+    pub for_s: f64,
+    /// The side that stood still.
+    pub who: Stalled,
+    /// All connections were down, for the whole of it or from some moment on.
+    pub away: bool,
+    /// Connections that were silent or down.
+    pub connections: u64,
+    /// Messages that were in flight or became due meanwhile, before the end of sending.
+    pub messages_delayed: u64,
+    /// Operations among them that failed or were given up: latencies do not hold all of their waits.
+    pub failed: u64,
 }

@@ -21,7 +21,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use measure::{DueHistogram, Interval, Metric, MetricKind, Phase, Time};
 
 use crate::error::where_present;
-use crate::line_file::LineFile;
+use crate::files::LineFile;
 use crate::{Error, file, histogram_decode};
 use stacks::{bounded, bounded::Line};
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::where_present;
-use crate::lock::RunLock;
+use crate::files::RunLock;
 use crate::{Error, file};
 use stacks::{bounded, replace_file};
 

@@ -2,29 +2,22 @@
 //!
 //! `session` writes it, `report` reads it; they share nothing else.
 
-mod compared_stacks;
 mod comparison;
-mod cost_change;
-mod data_folder;
 mod error;
 mod facts;
+mod files;
 mod finding;
 mod histogram_decode;
 mod histogram_log;
-mod history;
-mod json_file;
 mod labels;
 mod latency_log;
 mod latency_slices;
 mod limit;
-mod line_file;
 mod list;
-mod lock;
 mod matrix;
 mod named_series;
 mod observer_effect;
 mod pairs;
-mod periods;
 mod quantity;
 mod reader;
 mod record;
@@ -32,44 +25,41 @@ mod remove;
 mod repeats;
 mod requests;
 mod requirement;
-mod scale;
 mod scenario;
 mod select;
 mod series;
 mod slice;
-mod stall;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod traces;
 mod verdict;
-mod warning;
 mod writer;
 
-pub use compared_stacks::{ComparedFrame, ComparedName, ComparedStacks};
 pub use comparison::{
-    ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison,
-    Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks, RunsCounted,
-    WithinOneRun,
+    ComparedFamily, ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun,
+    ComparedSide, ComparedStacks, Comparison, CostChange, Decision, ExplainedChange,
+    FunctionChange, LeftOut, RenamedFunction, RunBlocks, RunsCounted, WithinOneRun,
 };
-pub use cost_change::CostChange;
-pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;
 pub use facts::{
     BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, LoopUse, OwnFault,
     ProducerTime, RunQueueWait,
 };
+pub use files::{FolderLock, RunLock, data_folder, default_runs_dir};
 pub use finding::{
-    CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, SentOf, StallWait, Stood, WarningCode,
+    CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, RELEASE_BUILD, SentOf, Stall,
+    StallWait, Stalled, Stood, Tier, Warning, WarningCode,
 };
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
-pub use history::{History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun};
 pub use labels::{Labels, Tag};
 pub use latency_log::{LatencyLog, LogTag, LogUnit, UnitSource};
 pub use latency_slices::LatencySlices;
-pub use limit::{FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, SuggestedRate};
+pub use limit::{
+    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, ScaleDoubt, ScaleEstimate,
+    ScaleLaw, ScaleRun, ScaleRuns, SuggestedRate,
+};
 pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
-pub use lock::{FolderLock, RunLock};
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
     ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit,
@@ -79,7 +69,6 @@ pub use observer_effect::{
     EffectFigure, ObserverEffect, ObserverRow, ObserverTable, ProfilingBlock,
 };
 pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
-pub use periods::PeriodRange;
 pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
 pub use record::{
@@ -87,14 +76,15 @@ pub use record::{
     RunRecord, RunState, Topology, Versions,
 };
 pub use remove::Removable;
-pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};
+pub use repeats::{
+    History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, RepeatedFigure, RepeatedRun,
+    Repeats, RepeatsSummary,
+};
 pub use requirement::{QuantityUnit, RequirementOutcome};
-pub use scale::{ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
 pub use scenario::{FailureCount, MESSAGES, ScenarioPoint};
-pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};
+pub use select::{PeriodRange, Retention, RunFilter, RunOrder, prunable, sort_runs};
 pub use series::{ProcessUsage, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
-pub use stall::{Stall, Stalled};
 pub use summary::{
     BrokerSummary, FaultOutcome, Lasted, MessageFlow, NodeSummary, PageCpu, PerMessage,
     ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary,
@@ -102,7 +92,6 @@ pub use summary::{
 };
 pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
-pub use warning::{RELEASE_BUILD, Tier, Warning};
 pub use writer::{RunWriter, sanitised};
 
 /// Names of the files of a run folder.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use measure::{LatencySummary, Metric};
 
-use crate::lock::is_active;
+use crate::files::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
 use crate::{Error, Labels, LimitTrials, PairedMatrix, PairedRuns, RunRecord, RunState, file};

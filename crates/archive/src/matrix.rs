@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::json_file::{read_json, replace_json};
+use crate::files::{read_json, replace_json};
 use crate::writer::sanitised;
 use crate::{Comparison, Error, PairedRuns, Quantity, RunsCounted, file};
 

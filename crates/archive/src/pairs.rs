@@ -7,7 +7,7 @@ use std::{fmt, fs};
 
 use serde::{Deserialize, Serialize};
 
-use crate::json_file::{read_json, replace_json};
+use crate::files::{read_json, replace_json};
 use crate::writer::new_folder;
 use crate::{Error, file};
 

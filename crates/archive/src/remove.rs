@@ -169,7 +169,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::lock::{RunLock, is_active};
+    use crate::files::{RunLock, is_active};
 
     const NAME: &str = "2026-11-22T00-00-00Z-demo-abcd";
 

@@ -1,4 +1,4 @@
-//! Selection of runs in a folder: filters, orders, and pruning.
+//! Selection of runs in a folder: filters, orders, pruning, and periods of a recording: `beam.smp@10:00..11:00`.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -6,9 +6,15 @@ use std::time::Duration;
 
 use glob::{MatchOptions, Pattern};
 use jiff::Timestamp;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use measure::{Length, Nanos, Refused};
 
 use crate::RunEntry;
 use crate::list::newest_first;
+
+const PERIOD_EXAMPLE: &str = "write NAME@FROM..TO, such as beam.smp@10:00..11:00, beam.smp@2026-11-22T10:00..11:00 or \
+    beam.smp@-2h..-1h; times are UTC, as in the ids of runs";
 
 /// A filter for runs: all of some `KEY=PATTERN`, where `*` and `?` stand for any characters.
 #[derive(Clone, Debug)]
@@ -206,6 +212,127 @@ pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> V
 fn age(entry: &RunEntry, now: Timestamp) -> Option<Duration> {
     let created: Timestamp = entry.record.as_ref().ok()?.created.parse().ok()?;
     now.duration_since(created).try_into().ok()
+}
+
+/// Periods of a recording, or of a process, between two moments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeriodRange {
+    /// The recording's name or a process's; empty for all.
+    name: String,
+    /// Nanoseconds since 1970.
+    from: u64,
+    to: u64,
+}
+
+impl PeriodRange {
+    /// The range that a text means; `None` where it is no such text.
+    ///
+    /// # Errors
+    /// Why it is none, where it looks like one.
+    pub fn parse(text: &str, now_unix_ns: u64) -> Option<Result<Self, Refused>> {
+        let (name, range) = text.rsplit_once('@')?;
+        let (from, to) = range.split_once("..")?;
+        Some(Self::between(name, from.trim(), to.trim(), now_unix_ns))
+    }
+
+    fn between(name: &str, from: &str, to: &str, now: u64) -> Result<Self, Refused> {
+        let today = date_of(now);
+        let (from_ns, day) = match from {
+            "" => (0, today),
+            text => instant(text, today, now)?,
+        };
+        let is_time = time_alone(to).is_some();
+        let mut to_ns = match to {
+            "" => now,
+            text => instant(text, day, now)?.0,
+        };
+        if is_time && to_ns <= from_ns {
+            // After midnight.
+            to_ns = to_ns.saturating_add(DAY);
+        }
+        if to_ns <= from_ns {
+            return Err(Refused::new(
+                format!("{to:?} is not after {from:?}"),
+                PERIOD_EXAMPLE,
+            ));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            from: from_ns,
+            to: to_ns,
+        })
+    }
+
+    /// Whether a run is one of its periods, at least partly within the range.
+    #[must_use]
+    pub fn has(&self, entry: &RunEntry) -> bool {
+        let Ok(record) = &entry.record else {
+            return false;
+        };
+        let Some(period) = &record.period else {
+            return false;
+        };
+        let length = entry.seconds().unwrap_or(period.every_s);
+        let begin = record.origin_unix_ns;
+        let end = begin.saturating_add(Nanos::from_secs_f64(length).0);
+        let names = [&period.recording, &period.process, &record.name];
+        (self.name.is_empty() || names.contains(&&self.name)) && begin < self.to && end > self.from
+    }
+
+    /// The range on the time axis of a profile, nanoseconds since its origin.
+    #[must_use]
+    pub const fn on_axis(&self, origin_unix_ns: u64) -> (u64, u64) {
+        let from = self.from.saturating_sub(origin_unix_ns);
+        (from, self.to.saturating_sub(origin_unix_ns))
+    }
+
+    /// The name that was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+const DAY: u64 = 86_400_000_000_000;
+
+/// The moment that a text means, and its day. A time alone is on `day`, or the day before if that is yet to come.
+fn instant(text: &str, day: Date, now: u64) -> Result<(u64, Date), Refused> {
+    let refused = || Refused::new(format!("{text:?} is no time"), PERIOD_EXAMPLE);
+    if text == "now" {
+        return Ok((now, date_of(now)));
+    }
+    if let Some(ago) = text.strip_prefix('-') {
+        let Length(ago) = ago.parse().map_err(|_| refused())?;
+        let at = now.saturating_sub(ago.0);
+        return Ok((at, date_of(at)));
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        let at = unix_ns(at).ok_or_else(refused)?;
+        return Ok((at, date_of(at)));
+    }
+    let of = |at: DateTime| unix_ns(TimeZone::UTC.to_timestamp(at).ok()?);
+    if let Some(time) = time_alone(text) {
+        let at = of(day.to_datetime(time)).ok_or_else(refused)?;
+        let at = if at > now { at.saturating_sub(DAY) } else { at };
+        return Ok((at, date_of(at)));
+    }
+    let at: DateTime = text.parse().map_err(|_| refused())?;
+    Ok((of(at).ok_or_else(refused)?, at.date()))
+}
+
+/// A time without a day; a text with both would be read as one, too.
+fn time_alone(text: &str) -> Option<Time> {
+    let alone = !text.contains(['-', 'T', 't', ' ']);
+    text.parse().ok().filter(|_| alone)
+}
+
+fn unix_ns(at: Timestamp) -> Option<u64> {
+    u64::try_from(at.as_nanosecond()).ok()
+}
+
+fn date_of(unix_ns: u64) -> Date {
+    let at = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    TimeZone::UTC.to_datetime(at).date()
 }
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 
 use measure::{Interval, Time};
 
+use crate::files::{LineFile, RunLock};
 use crate::histogram_log::HistogramLogWriter;
-use crate::line_file::LineFile;
-use crate::lock::RunLock;
 use crate::{
     Error, Finding, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier,
     TracedCall, Warning, file,

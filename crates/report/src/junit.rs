@@ -1,23 +1,24 @@
-//! The requirements of a run as JUnit XML, which every CI server shows as tests.
+//! Requirements of runs, and comparisons, as JUnit XML, which every CI server shows as tests.
 
-use archive::{RunRecord, RunState};
+use archive::{ComparedCell, ComparedMatrix, Comparison, Decision, RunRecord, RunState};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
 use crate::console::sanitise;
-use crate::{numbers, text};
+use crate::numbers;
+use crate::text::{self, comparison as words};
 
 /// One test of the suite.
-pub(crate) struct Case {
-    pub(crate) name: String,
+struct Case {
+    name: String,
     /// Observed value, or the fault.
-    pub(crate) told: String,
-    pub(crate) outcome: CaseOutcome,
+    told: String,
+    outcome: CaseOutcome,
 }
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CaseOutcome {
+enum CaseOutcome {
     /// The tested condition holds.
     Passed,
     /// The tested condition does not hold.
@@ -50,7 +51,7 @@ pub fn junit(name: &str, records: &[RunRecord], requested: u32) -> std::io::Resu
 }
 
 /// A suite of tests as a document.
-pub(crate) fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<String> {
+fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<String> {
     let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -156,4 +157,102 @@ fn write_case(writer: &mut Writer<Vec<u8>>, class: &str, case: &Case) -> std::io
         problem.write_empty().map(|_| ())
     })?;
     Ok(())
+}
+
+/// A comparison or a matrix as a suite: a test for each figure, or for each cell.
+pub(crate) fn comparison_junit(name: &str, of: Option<&ComparedMatrix>) -> std::io::Result<String> {
+    let cases = match of {
+        None => vec![Case {
+            name: "the comparison".to_owned(),
+            told: "it was not made, or broke off".to_owned(),
+            outcome: CaseOutcome::Broken,
+        }],
+        Some(of) => {
+            let cases = match of.alone() {
+                Some(one) => figures(one),
+                None => cells(of),
+            };
+            broke_off(of).into_iter().chain(cases).collect()
+        }
+    };
+    suite(name, None, &cases)
+}
+
+/// A failed case for missing runs, whatever the others show.
+fn broke_off(of: &ComparedMatrix) -> Option<Case> {
+    let told = of.comparisons().find_map(|it| it.broke_off.clone())?;
+    Some(Case {
+        name: "all runs".to_owned(),
+        told,
+        outcome: CaseOutcome::Broken,
+    })
+}
+
+/// A test for each cell: one with a figure for the worse fails, whatever became better in it.
+fn cells(of: &ComparedMatrix) -> Vec<Case> {
+    let cell = |cell: &ComparedCell| {
+        let (told, outcome) = match &cell.comparison {
+            Some(one) if one.is_worse() => (words::headline(one), CaseOutcome::Failed),
+            Some(one) if one.is_undecided() => (undecided(one), CaseOutcome::Skipped),
+            Some(one) => (words::headline(one), CaseOutcome::Passed),
+            None => {
+                let why = cell.why_not.clone().unwrap_or_default();
+                (format!("nothing decided: {why}"), CaseOutcome::Broken)
+            }
+        };
+        Case {
+            name: of.label(cell),
+            told,
+            outcome,
+        }
+    };
+    of.cells.iter().map(cell).collect()
+}
+
+/// Decisions of a cell, with its undecided figures.
+fn undecided(of: &Comparison) -> String {
+    let open = of
+        .figures
+        .iter()
+        .filter(|it| it.decision == Decision::Undecided);
+    let open: Vec<&str> = open.map(|it| it.name.as_str()).collect();
+    format!(
+        "cannot tell of {}; {}",
+        open.join(", "),
+        words::headline(of)
+    )
+}
+
+fn figures(of: &Comparison) -> Vec<Case> {
+    let whole = Case {
+        name: "the comparison".to_owned(),
+        told: words::headline(of),
+        outcome: match of.figures.is_empty() {
+            true => CaseOutcome::Skipped,
+            false => CaseOutcome::Passed,
+        },
+    };
+    let figures = of.figures.iter().map(|figure| {
+        let (a, b) = words::table_values(figure);
+        let change = match figure.is_tested() {
+            true if words::interval_says(figure) => format!(
+                ": {} [{}, {}]",
+                words::signed(figure.change),
+                words::signed(figure.interval.0),
+                words::signed(figure.interval.1)
+            ),
+            true => format!(": {}", words::signed(figure.change)),
+            false => String::new(),
+        };
+        Case {
+            name: figure.name.clone(),
+            told: format!("{}: A {a}, B {b}{change}", words::decision(figure)),
+            outcome: match figure.decision {
+                _ if figure.is_worse() => CaseOutcome::Failed,
+                Decision::Undecided => CaseOutcome::Skipped,
+                Decision::Changed | Decision::Negligible | Decision::Same => CaseOutcome::Passed,
+            },
+        }
+    });
+    std::iter::once(whole).chain(figures).collect()
 }

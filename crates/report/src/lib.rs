@@ -14,7 +14,6 @@ mod redact;
 mod tests;
 pub mod text;
 pub mod view;
-mod visible;
 
 pub use comparison::ComparisonFormat;
 pub use junit::junit;

@@ -5,15 +5,23 @@
 //! Source: `LiveStatistics` of Apache ActiveMQ Artemis 2.40; recorded output of it lies beside the
 //! tests of the command.
 
-mod hdr;
-mod samples;
-mod text;
+use std::io;
 
-pub use hdr::{HEADER as HDR_HEADER, histogram_lines};
-pub use samples::{interval_sample, summary_sample};
-pub use text::{block, summary};
-
+use hdrhistogram::Histogram;
 use measure::{Counters, Interval, LatencySummary, Metric, Phase};
+use serde::{Serialize, Serializer as _};
+
+/// Between two lines of which the first ends a field: Artemis puts a blank before every line break.
+const NEXT: &str = " \n";
+
+/// The first two lines of the HDR log.
+pub const HDR_HEADER: &str = "#[Histogram log format version 1.3]\n\
+    \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+
+/// The column for people holds microseconds by this: Java's default ratio, which takes the values for nanoseconds.
+const MAX_RATIO: f64 = 1e6;
+/// An hour, as in the product's own histograms.
+const HIGHEST_US: u64 = 3_600_000_000;
 
 /// Sides of a run, by which metrics are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +76,224 @@ fn latency(interval: &Interval, metric: Metric) -> LatencySummary {
 
 fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1_000.0
+}
+
+/// The block of one second, with a blank line before it and a line break after it.
+#[must_use]
+pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
+    // As long as the other, so that blocks look alike.
+    let warmup = if is_warmup(interval) {
+        "true "
+    } else {
+        "false"
+    };
+    let mut lines = vec![format!("\n--- warmup {warmup}")];
+    let counts = counts(sides, &interval.counters);
+    lines.extend(
+        counts.map(|(name, count)| format!("--- {name} {:>8} msg/sec", rate(count, interval))),
+    );
+    let metrics = sides.metrics().filter(|_| latencies);
+    lines.extend(metrics.map(|metric| {
+        let name = match metric {
+            Metric::SEND_DELAY => "send delay time:",
+            Metric::SEND_ACK => "send ack time:  ",
+            _ => "transfer time:  ",
+        };
+        line(name, &latency(interval, metric))
+    }));
+    lines.join(NEXT) + "\n"
+}
+
+/// The end of it all, with a blank line before it and a line break after it.
+#[must_use]
+pub fn summary(sides: Sides, end: End<'_>) -> String {
+    let result = if end.success { "success" } else { "fail" };
+    let mut text = format!("\n--- SUMMARY\n--- result:         {result:>12}");
+    for (name, count) in counts(sides, end.totals) {
+        text += &format!("\n--- total {name}{count:>12}");
+    }
+    for metric in sides.metrics() {
+        let name = match metric {
+            Metric::SEND_DELAY => "aggregated delay send time:",
+            Metric::SEND_ACK => "aggregated send time:      ",
+            _ => "aggregated transfer time:  ",
+        };
+        text += NEXT;
+        text += &line(name, &latency(end.measured, metric));
+    }
+    text + "\n"
+}
+
+/// The counts that are shown, with their names.
+fn counts(sides: Sides, of: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
+    let all = [
+        (sides.producers, "sent:     ", of.sent),
+        (sides.producers, "blocked:  ", of.blocked),
+        (sides.producers, "completed:", of.completed),
+        (sides.consumers, "received: ", of.received),
+    ];
+    let shown = all.into_iter().filter(|it| it.0);
+    shown.map(|(_, name, count)| (name, count))
+}
+
+fn line(name: &str, latency: &LatencySummary) -> String {
+    let us = |ns: u64| format!("{:>9.2} us", microseconds(ns));
+    let [p50, p90, p99, p99_9, p99_99] = latency.percentile_values().map(us);
+    format!(
+        "--- {name} mean: {} - 50.00%: {p50} - 90.00%: {p90} - 99.00%: {p99} - 99.90%: {p99_9} \
+         - 99.99%: {p99_99} - max:    {}",
+        us(latency.mean_ns),
+        us(latency.max_ns)
+    )
+}
+
+/// A value of a sample.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Value {
+    Text(&'static str),
+    Flag(bool),
+    Number(u64),
+    Times(Distribution),
+}
+
+/// Microseconds; the mean is text there.
+#[derive(Serialize)]
+struct Distribution {
+    mean: String,
+    #[serde(rename = "50")]
+    p50: u64,
+    #[serde(rename = "90")]
+    p90: u64,
+    #[serde(rename = "99")]
+    p99: u64,
+    #[serde(rename = "99.9")]
+    p99_9: u64,
+    #[serde(rename = "99.99")]
+    p99_99: u64,
+    max: u64,
+    count: u64,
+}
+
+impl Distribution {
+    fn of(latency: &LatencySummary) -> Self {
+        let us = |ns: u64| microseconds(ns).round() as u64;
+        let [p50, p90, p99, p99_9, p99_99] = latency.percentile_values().map(us);
+        Self {
+            mean: format!("{:.2}", microseconds(latency.mean_ns)),
+            p50,
+            p90,
+            p99,
+            p99_9,
+            p99_99,
+            max: us(latency.max_ns),
+            count: latency.count,
+        }
+    }
+}
+
+/// One of a run's latencies, where it is shown.
+fn times(sides: Sides, interval: &Interval, wanted: Metric) -> Option<Value> {
+    let shown = sides.metrics().any(|metric| metric == wanted);
+    shown.then(|| Value::Times(Distribution::of(&latency(interval, wanted))))
+}
+
+/// The object of one second; `unix_ms` is its end.
+#[must_use]
+pub fn interval_sample(sides: Sides, interval: &Interval, unix_ms: u64) -> String {
+    let counters = &interval.counters;
+    let rate = |shown: bool, count: u64| shown.then(|| Value::Number(rate(count, interval)));
+    let times = |wanted| times(sides, interval, wanted);
+    object([
+        ("sampleType", Some(Value::Text("interval"))),
+        ("warmup", Some(Value::Flag(is_warmup(interval)))),
+        ("time", Some(Value::Number(unix_ms))),
+        ("sent", rate(sides.producers, counters.sent)),
+        ("delayed", rate(sides.producers, counters.blocked)),
+        ("completed", rate(sides.producers, counters.completed)),
+        ("received", rate(sides.consumers, counters.received)),
+        ("delaySendTime", times(Metric::SEND_DELAY)),
+        ("sendTime", times(Metric::SEND_ACK)),
+        ("transferTime", times(Metric::TRANSFER)),
+    ])
+}
+
+/// The object of the whole run, which ended at `unix_ms`.
+#[must_use]
+pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
+    let result = if end.success { "success" } else { "fail" };
+    let total = |shown: bool, count: u64| shown.then_some(Value::Number(count));
+    let times = |wanted| times(sides, end.measured, wanted);
+    object([
+        ("sampleType", Some(Value::Text("summary"))),
+        ("time", Some(Value::Number(unix_ms))),
+        ("result", Some(Value::Text(result))),
+        ("totalSent", total(sides.producers, end.totals.sent)),
+        ("totalBlocked", total(sides.producers, end.totals.blocked)),
+        (
+            "totalCompleted",
+            total(sides.producers, end.totals.completed),
+        ),
+        ("totalReceived", total(sides.consumers, end.totals.received)),
+        ("totalDelaySendTime", times(Metric::SEND_DELAY)),
+        ("totalSendTime", times(Metric::SEND_ACK)),
+        ("totalTransferTime", times(Metric::TRANSFER)),
+    ])
+}
+
+/// The values that there are, in their order.
+fn object(values: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> String {
+    let there = values.into_iter();
+    let there = there.filter_map(|(name, value)| Some((name, value?)));
+    let mut out = Vec::new();
+    // Numbers and strings only: nothing that could not be written.
+    let _ = serde_json::Serializer::new(&mut out).collect_map(there);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Lines of the HDR log of an interval that began at `unix_s`: one for each latency, and one for each with late answers
+/// of the warm-up.
+///
+/// It is a V2 log in microseconds. Artemis' tags hold a blank (`delay send`, `warmup send`), which the format's own
+/// scanner takes for the end of a field: Java's `HistogramLogProcessor` refuses Artemis' files, and so ours, unless
+/// there is neither a warm-up nor a rate. Tools that divide lines at commas read both.
+///
+/// # Errors
+/// Where a histogram cannot be encoded, which is a bug.
+pub fn histogram_lines(sides: Sides, interval: &Interval, unix_s: f64) -> io::Result<String> {
+    let mut lines = String::new();
+    let own = sides
+        .metrics()
+        .map(|metric| (metric, &interval.latencies, is_warmup(interval)));
+    let carried = interval.carried.iter().flat_map(|carried| {
+        let metrics = sides.metrics().map(move |metric| (metric, carried, true));
+        metrics.filter(|(metric, recorder, _)| !recorder.histogram(*metric).is_empty())
+    });
+    for (metric, recorder, warmup) in own.chain(carried) {
+        let histogram = in_microseconds(recorder.histogram(metric))?;
+        let tag = match metric {
+            Metric::SEND_DELAY => "delay send",
+            Metric::SEND_ACK => "send",
+            _ => "transfer",
+        };
+        lines += &format!(
+            "Tag={}{tag},{unix_s:.3},{:.3},{:.3},{}\n",
+            if warmup { "warmup " } else { "" },
+            interval.length().as_secs_f64(),
+            histogram.max() as f64 / MAX_RATIO,
+            archive::encode_histogram(&histogram)?,
+        );
+    }
+    Ok(lines)
+}
+
+fn in_microseconds(ns: &Histogram<u64>) -> io::Result<Histogram<u64>> {
+    let digits = ns.sigfig();
+    let mut us = Histogram::new_with_bounds(1, HIGHEST_US, digits).map_err(io::Error::other)?;
+    for step in ns.iter_recorded() {
+        us.saturating_record_n(step.value_iterated_to() / 1_000, step.count_at_value());
+    }
+    Ok(us)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! Output formats of a comparison: each is a module here and a line of [`ComparisonFormat::write`].
+//! Output formats of a comparison: each is a line of [`ComparisonFormat::write`].
 
 mod go_bench;
-mod junit;
 mod markdown;
 
 #[cfg(test)]
 mod tests;
 
 use archive::ComparedMatrix;
+
+use crate::junit::comparison_junit;
 
 /// A form for CI servers and other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl ComparisonFormat {
     /// Where no memory is left to write to.
     pub fn write(self, name: &str, of: Option<&ComparedMatrix>) -> std::io::Result<String> {
         Ok(match self {
-            Self::Junit => junit::text(name, of)?,
+            Self::Junit => comparison_junit(name, of)?,
             Self::Markdown => markdown::text(name, of),
             Self::GoBench => go_bench::text(name, of),
         })

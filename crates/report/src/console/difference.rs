@@ -4,8 +4,7 @@ use compare::ShareDifference;
 use measure::Problem;
 use serde::Serialize;
 
-use super::functions::{FunctionRowOf, change};
-use super::known::notes;
+use super::functions::{FunctionRowOf, change, notes};
 use super::table::Table;
 use super::text::{Style, sanitise, wrap};
 use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_change};

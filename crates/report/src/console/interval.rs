@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use archive::{ProcessUsage, ScenarioPoint, SeriesPoint};
 use measure::{Counters, LatencySummary, Metric, MetricKind, Nanos, ScenarioRole};
 
-use super::scenario;
-use super::shape::Shape;
 use super::text::{sanitise, width};
+use super::{Shape, scenario};
 use crate::numbers::{marked, per_second, three_digits};
 
 /// Blanks between two parts of a line.

@@ -9,17 +9,16 @@ use measure::{Interval, Nanos, Phase};
 
 use super::live_beside::{LiveBeside, PageRequests};
 use super::live_table::LiveTable;
-use super::shape::Shape;
 use super::text::{Style, clock, prose, sanitise, wrap};
-use super::{interval, out, phase_name};
-use crate::numbers::seconds;
+use super::{Shape, interval, out, phase_name};
+use crate::numbers::{count, seconds};
 
 /// Waits longer than this show their duration.
 const LONG: Duration = Duration::from_secs(1);
 /// Interval of reminders to a pipe that something is still waited for.
 const REMIND: Duration = Duration::from_secs(2);
 /// Interval at which the time of a running step is renewed.
-pub(super) const TICK: Duration = Duration::from_millis(250);
+const TICK: Duration = Duration::from_millis(250);
 
 /// Live view of a run.
 #[derive(Debug)]
@@ -218,7 +217,7 @@ impl Live {
 }
 
 /// One line on standard error; a closed one is ignored.
-pub(super) fn note(text: &str) {
+fn note(text: &str) {
     out::aside(&prose(text, out::style_aside()));
 }
 
@@ -318,5 +317,59 @@ impl TableView {
         let text = self.table.lines().join("\n");
         self.bar.set_message(out::harmless(&text).into_owned());
         self.bar.tick();
+    }
+}
+
+/// A known number of steps, on standard error: a bar on a terminal, a line for each step in a pipe, or nothing.
+#[derive(Debug)]
+pub enum Steps {
+    /// Nothing is shown.
+    Quiet,
+    /// A line for each step.
+    Plain,
+    /// One bar for all of them, and their time.
+    Bar(ProgressBar),
+}
+
+impl Steps {
+    /// A bar where `style` is that of a terminal, else lines.
+    #[must_use]
+    pub fn new(style: Style) -> Self {
+        if !style.terminal {
+            return Self::Plain;
+        }
+        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+        if let Ok(template) =
+            ProgressStyle::with_template("[{bar:30}] {human_pos}/{human_len}, {elapsed}\n{msg}")
+        {
+            bar.set_style(template.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(TICK);
+        Self::Bar(bar)
+    }
+
+    /// The number done, of how many, and the next step.
+    pub fn at(&self, done: usize, of: usize, text: &str) {
+        let text = sanitise(text);
+        match self {
+            Self::Quiet => {}
+            Self::Plain => {
+                let number = count((done + 1).min(of) as u64);
+                note(&format!("{number}/{}: {text}", count(of as u64)));
+            }
+            Self::Bar(bar) => {
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+                bar.set_message(text.into_owned());
+                bar.tick();
+            }
+        }
+    }
+
+    /// Takes it off the screen.
+    pub fn clear(&self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
     }
 }

@@ -7,10 +7,9 @@ use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries};
 
 use super::live_beside::LiveBeside;
 use super::live_scenarios::{self, LiveScenarios};
-use super::shape::Shape;
 use super::table::{Table, with_heads};
 use super::text::{Style, clock, fit, sanitise, sparkline, wrap};
-use super::{interval, phase_name};
+use super::{Shape, interval, phase_name};
 use crate::numbers::{count, marked, per_second, three_digits};
 
 /// How many seconds the sparklines look back.

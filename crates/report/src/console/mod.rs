@@ -4,18 +4,12 @@
 //! stream; nothing here decides what a number means. Names that come from a network are made
 //! harmless by [`sanitise`] before they are printed.
 
-mod calibration;
-mod classes;
 mod comparison;
-mod comparison_functions;
 mod difference;
 mod doctor;
-mod error;
 mod functions;
-mod grid;
 mod history;
 mod interval;
-mod known;
 mod limit;
 mod live;
 mod live_beside;
@@ -30,29 +24,23 @@ mod repeats;
 mod runs;
 mod scenario;
 mod scrapes;
-mod shape;
-mod steps;
 mod summary;
 mod table;
-#[cfg(test)]
-mod tests;
 mod text;
-mod work;
 
-pub use calibration::{LoadRow, WakeRow, calibration};
-pub use classes::classes;
+use measure::{Metric, Nanos, Phase, Problem};
+use serde_json::json;
+
 pub use comparison::comparison;
 pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
-pub use doctor::{CheckRow, CheckStatus, doctor};
-pub use error::{error, error_as_json};
+pub use doctor::{CheckRow, CheckStatus, LoadRow, WakeRow, calibration, doctor};
 pub use functions::{
-    FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, few_samples,
-    functions,
+    FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, classes,
+    few_samples, functions, work, work_rows,
 };
-pub use grid::{grid, named_grid};
 pub use history::history;
 pub use limit::limit;
-pub use live::Live;
+pub use live::{Live, Steps};
 pub use live_beside::PageRequests;
 pub use matrix::matrix;
 pub use observer_effect::observer_table;
@@ -60,17 +48,89 @@ pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};
 pub use runs::{labels, removed, runs};
 pub use scrapes::{ScrapeRow, SelectedRow, scrapes};
-pub use shape::Shape;
-pub use steps::Steps;
 pub use summary::{remarks, summary, warnings};
+pub use table::{grid, named_grid};
 pub use text::{Style, fit, fit_apart, listed, prose, sanitise, sentence, width, wrap};
-pub use work::{work, work_rows};
 
 /// A phase as people call it.
-const fn phase_name(phase: measure::Phase) -> &'static str {
+const fn phase_name(phase: Phase) -> &'static str {
     match phase {
-        measure::Phase::Warmup => "warm-up",
-        measure::Phase::Measure => "measure",
-        measure::Phase::Drain => "drain",
+        Phase::Warmup => "warm-up",
+        Phase::Measure => "measure",
+        Phase::Drain => "drain",
     }
 }
+
+/// `error: …`, `help: …` below it, and below that the lines of a log that explains it; ends in a
+/// newline. The text may come from a network and is made harmless.
+#[must_use]
+pub fn error(problem: &Problem, style: Style) -> String {
+    let line = |label: String, text: &str| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        prose(&format!("{label} {}", sanitise(&text)), style)
+    };
+    let mut out = line(style.alarm("error:"), &problem.to_string());
+    if !problem.help.is_empty() {
+        out.push_str(&line(style.strong("help:"), &problem.help));
+    }
+    for entry in problem.log.lines() {
+        out.push_str(&prose(&format!("  {}", sanitise(entry.trim_end())), style));
+    }
+    out
+}
+
+/// JSON of an error: `{"error": {"cause", "value", "help"}}`.
+#[must_use]
+pub fn error_as_json(problem: &Problem) -> serde_json::Value {
+    json!({ "error": problem })
+}
+
+/// Parts of a run, so that only those that apply are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Heading of the live view: the experiment or the destination.
+    pub title: String,
+    /// Addition to a title that is not unique: the address of a probe.
+    pub about: String,
+    /// Something is sent.
+    pub producers: bool,
+    /// Something is received.
+    pub consumers: bool,
+    /// There is a target rate, so that intended and actual send time differ.
+    pub paced: bool,
+    /// Latencies are shown during the run.
+    pub latency: bool,
+    /// Length of the warm-up.
+    pub warmup: Nanos,
+    /// Length of the measured phase; `None` where it ends by a count or by hand.
+    pub measure: Option<Nanos>,
+    /// One of several runs in a row, of which the broker's address is of no use later.
+    pub several: bool,
+    /// Advice on the next step, printed above the report's path.
+    pub next: Option<&'static str>,
+}
+
+impl Shape {
+    /// Whether the latency exists in such a run.
+    #[must_use]
+    pub const fn shows(&self, metric: Metric) -> bool {
+        match metric {
+            Metric::END_TO_END | Metric::TRANSFER => self.consumers,
+            Metric::SEND_DELAY => self.producers && self.paced,
+            _ => self.producers,
+        }
+    }
+
+    /// Planned length of a phase. The drain has none: it ends when all has arrived.
+    #[must_use]
+    pub const fn planned(&self, phase: Phase) -> Option<Nanos> {
+        match phase {
+            Phase::Warmup => Some(self.warmup),
+            Phase::Measure => self.measure,
+            Phase::Drain => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

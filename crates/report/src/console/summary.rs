@@ -6,10 +6,10 @@ use archive::{
 };
 use measure::{LatencySummary, Nanos};
 
-use super::shape::Shape;
+use super::functions::known_patterns;
 use super::table::{FOOTNOTE, Table, or_dash, with_heads};
 use super::text::{Style, left, sanitise, width, wrap};
-use super::{interval, known, messages, scenario, scrapes};
+use super::{Shape, interval, messages, scenario, scrapes};
 use crate::numbers::{count, marked, observed, percent_digits, three_digits, weight};
 use crate::text;
 use crate::view;
@@ -342,7 +342,7 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
             .chain(text::classes(profile).map(|text| sanitise(&text).into_owned()))
             .chain(work);
         out.extend(texts.flat_map(|text| wrap(&text, style.prose_columns())));
-        out.extend(known::lines(&profile.known_patterns, style));
+        out.extend(known_patterns(&profile.known_patterns, style));
         let mut table = Table::of("  self %|total %|function<");
         table.give_way(2);
         for row in profile.top.iter().take(FUNCTIONS) {

@@ -1,16 +1,53 @@
-//! Differential flame graphs: the widths of one profile, the colours of how another differs.
+//! Differential flame graphs: the widths of one profile with the colours of how another differs; and the call paths of
+//! a comparison, as wide as their mean cost on both sides, coloured by proven changes.
+//!
+//! Their frames have colours and tooltips of their own. `inferno` colours by name and makes its own tooltips, so each
+//! frame gets a name of its own: a mark behind it, of characters that no name has, which is taken out of the finished
+//! picture.
 
+use std::fmt::Write as _;
+
+use archive::{ComparedFrame, ComparedStacks};
 use compare::{Amount, ShareDifference};
+use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, StrokeColor};
+use inferno::flamegraph::{
+    Direction, FuncFrameAttrsMap, Options, TextTruncateDirection, from_lines,
+};
 use measure::Problem;
-use stacks::{Detail, Profile};
+use stacks::{Detail, Profile, folded_name};
 
-use super::marked::{DrawnFrame, LAST, LESS, MORE, Marked, SAME, UNPROVEN, Widths, mark, shade};
-use super::{FlameOptions, MOST_FRAMES, drawn_names, without_recursion};
+use super::{
+    FlameOptions, MOST_FRAMES, drawable, drawn_names, height, higher, no_samples, subtitle_wrapped,
+    without_recursion,
+};
 use crate::difference::{DifferenceSide, DifferenceTree};
 use crate::numbers::{percent_digits, weight};
+use crate::text::functions::{frame_told, signed_time, time};
+use crate::text::shortened;
 
 /// A change that is written as 0.00 points.
 const NOTHING: f64 = 0.00005;
+
+/// Characters of a name that are drawn, so that the file stays small.
+const LONGEST: usize = 160;
+/// In place of a function's missing name.
+const NO_NAME: &str = "[unknown]";
+
+/// The first of the characters that marks are made of, of Unicode's private use.
+const FIRST_MARK: u32 = 0xe000;
+/// How many of them there are: digits of a number.
+const MARKS: usize = 0x1900 - 1;
+/// Sorts behind all names, and is none of the digits.
+const LAST: char = '\u{f8ff}';
+/// Units that 100 % is as wide as.
+const UNITS: f64 = 1e9;
+
+/// More, less, not proven, and no change (Okabe and Ito's orange and sky blue, safe for red-green colour blindness;
+/// black text is readable on both).
+const MORE: [u8; 3] = [0xe6, 0x9f, 0x00];
+const LESS: [u8; 3] = [0x56, 0xb4, 0xe9];
+const UNPROVEN: [u8; 3] = [0xcd, 0xcc, 0xca];
+const SAME: [u8; 3] = [0xff, 0xff, 0xff];
 
 /// How the difference of two profiles is drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -274,5 +311,349 @@ fn coloured(of: &ShareDifference, full: f64) -> [u8; 3] {
         change if change.abs() < NOTHING => SAME,
         change if of.proven && full > 0.0 => shade(change, full),
         _ => UNPROVEN,
+    }
+}
+
+/// Draws the differential flame graph of a comparison as SVG text.
+///
+/// # Errors
+/// Where it has no stacks, or none of them costs anything.
+pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Problem> {
+    let all = of.broker.a + of.broker.b;
+    if of.frames.is_empty() || all.is_nan() || all <= 0.0 {
+        return Err(no_samples());
+    }
+    let full = full(of);
+    let frames: Vec<DrawnFrame> = (of.frames.iter().enumerate())
+        .map(|(at, frame)| drawn(of, frame, at, full))
+        .collect();
+    let names: Vec<String> = frames.iter().map(|it| it.name.clone()).collect();
+    let shares: Vec<f64> = (of.frames.iter()).map(|it| (it.a + it.b) / all).collect();
+    let widths = Widths {
+        root: "",
+        names: &names,
+        drawn: &vec![true; frames.len()],
+        shares: &shares,
+    };
+    let parent = |at: usize| {
+        let frame = of.frames.get(at)?;
+        frame.parent.map(|it| it as usize).filter(|it| *it < at)
+    };
+    let broker = &of.broker;
+    let sides = format!(
+        "CPU per message: A {}, B {}; widths are the mean of both; below {} % of it a frame belongs to its caller",
+        time(broker.a),
+        time(broker.b),
+        of.least_share * 100.0,
+    );
+    let scale = match full > 0.0 {
+        true => format!("full colour: {}, the largest proven change", time(full)),
+        false => "no change is proven".to_owned(),
+    };
+    Marked {
+        title,
+        subtitle: &sides,
+        frames: &frames,
+        lines: &widths.lines(parent),
+        all: &format!(
+            "the whole broker (A {}, B {}, {})",
+            time(broker.a),
+            time(broker.b),
+            signed_time(broker.change())
+        ),
+        legend: &[
+            (Some(LESS), "cheaper in B"),
+            (Some(MORE), "dearer in B"),
+            (Some(UNPROVEN), "not proven: chance gives as much"),
+            (None, &scale),
+        ],
+    }
+    .svg()
+}
+
+/// The change that has the full colour; 0 where none is proven.
+fn full(of: &ComparedStacks) -> f64 {
+    let proven = of.frames.iter().filter(|it| it.proven);
+    proven.fold(0.0, |full: f64, it| full.max(it.change().abs()))
+}
+
+fn drawn(of: &ComparedStacks, frame: &ComparedFrame, at: usize, full: f64) -> DrawnFrame {
+    let name = of.name(frame).map_or("", |it| it.function.as_str());
+    let name = drawable(&shortened(name, LONGEST));
+    let name = folded_name(&name, NO_NAME);
+    DrawnFrame {
+        name: format!("{name}{}", mark(at)),
+        tooltip: format!("{name} ({})", frame_told(frame)),
+        colour: match frame.proven && full > 0.0 {
+            true => shade(frame.change(), full),
+            false => UNPROVEN,
+        },
+    }
+}
+
+/// A frame as it is drawn.
+struct DrawnFrame {
+    /// Its name with a mark behind it.
+    name: String,
+    tooltip: String,
+    colour: [u8; 3],
+}
+
+/// A picture without its drawing.
+struct Marked<'p> {
+    title: &'p str,
+    subtitle: &'p str,
+    frames: &'p [DrawnFrame],
+    /// Folded text of the frames' names.
+    lines: &'p [String],
+    /// Text of the root frame.
+    all: &'p str,
+    /// Meaning of colours; an entry without a colour is words alone.
+    legend: &'p [(Option<[u8; 3]>, &'p str)],
+}
+
+impl Marked<'_> {
+    /// The picture as SVG text.
+    ///
+    /// # Errors
+    /// Where there is nothing to draw.
+    fn svg(&self) -> Result<Vec<u8>, Problem> {
+        let mut attributes = String::new();
+        let mut palette = PaletteMap::default();
+        palette.insert("", colour(SAME));
+        for frame in self.frames {
+            // Writing to a string cannot fail.
+            let _ = writeln!(attributes, "{}\ttitle={}", frame.name, frame.tooltip);
+            palette.insert(&frame.name, colour(frame.colour));
+        }
+        let mut drawing = Options::default();
+        drawing.title = drawable(self.title);
+        drawing.subtitle = Some(drawable(self.subtitle));
+        drawing.direction = Direction::Inverted;
+        drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xf1, 0xf0, 0xee)));
+        drawing.stroke_color = StrokeColor::Color(Color::new(0xa9, 0xa8, 0xa5));
+        drawing.palette_map = Some(&mut palette);
+        drawing.text_truncate_direction = TextTruncateDirection::Right;
+        drawing.min_width = 0.0;
+        drawing.func_frameattrs =
+            FuncFrameAttrsMap::from_reader(attributes.as_bytes()).map_err(|_| no_samples())?;
+        let mut out = Vec::new();
+        let lines = self.lines.iter().map(String::as_str);
+        from_lines(&mut drawing, lines, &mut out).map_err(|_| no_samples())?;
+        let svg = String::from_utf8_lossy(&out).into_owned();
+        let svg = subtitle_wrapped(svg, &drawable(self.subtitle));
+        Ok(self.finished(&svg).into_bytes())
+    }
+
+    /// The picture without marks, with a legend and another tooltip for the frame of all.
+    fn finished(&self, svg: &str) -> String {
+        let all = quick_xml::escape::escape(drawable(self.all)).into_owned();
+        let svg: String = svg.chars().filter(|c| !is_mark(*c)).collect();
+        let (before, rest) = svg.split_once("<title>all (").unwrap_or((&svg, ""));
+        let (_, after) = rest.split_once("</title>").unwrap_or(("", rest));
+        let (legend, room) = legend(self.legend);
+        // The picture ends below the frames.
+        let (height, before) = (height(before), higher(before, room));
+        let mut svg = format!("{before}<title>{all}</title>{after}");
+        if let Some(end) = svg.rfind("</svg>") {
+            let legend =
+                format!("<g id=\"legend\" transform=\"translate(0,{height})\">{legend}</g>");
+            svg.insert_str(end, &legend);
+        }
+        svg
+    }
+}
+
+/// Widths of a tree's frames, and the drawn ones.
+struct Widths<'w> {
+    /// Name of the root; empty without one.
+    root: &'w str,
+    /// The marked names; empty where a frame is not drawn.
+    names: &'w [String],
+    drawn: &'w [bool],
+    /// Share of each frame with all that it calls (0 to 1).
+    shares: &'w [f64],
+}
+
+impl Widths<'_> {
+    /// The drawn frames as folded text, each without its drawn callees. Callers, which `parent` gives, come first.
+    fn lines(&self, parent: impl Fn(usize) -> Option<usize>) -> Vec<String> {
+        let units = |at: usize| {
+            let share = self.shares.get(at).copied().unwrap_or(0.0);
+            (share * UNITS).round() as u64
+        };
+        let is_drawn = |at: usize| self.drawn.get(at) == Some(&true);
+        let count = self.shares.len();
+        let mut own: Vec<u64> = (0..count).map(units).collect();
+        for at in (0..count).filter(|at| is_drawn(*at)) {
+            if let Some(caller) = parent(at).and_then(|it| own.get_mut(it)) {
+                *caller = caller.saturating_sub(units(at));
+            }
+        }
+        let mut lines = Vec::new();
+        for (at, own) in own.into_iter().enumerate() {
+            if own == 0 || !is_drawn(at) {
+                continue;
+            }
+            let mut path = Vec::new();
+            let mut next = Some(at);
+            while let Some(this) = next {
+                path.push(self.names.get(this).map_or("", String::as_str));
+                next = parent(this);
+            }
+            path.extend((!self.root.is_empty()).then_some(self.root));
+            path.reverse();
+            lines.push(format!("{} {own}", path.join(";")));
+        }
+        lines
+    }
+}
+
+/// The colour of a proven change, beside the largest.
+fn shade(change: f64, full: f64) -> [u8; 3] {
+    let to = if change > 0.0 { MORE } else { LESS };
+    // The faintest can be told from white.
+    let strength = 0.2 + 0.8 * (change.abs() / full).min(1.0);
+    let mut shade = SAME;
+    for (channel, to) in shade.iter_mut().zip(to) {
+        let from = f64::from(*channel);
+        *channel = (from + (f64::from(to) - from) * strength).round() as u8;
+    }
+    shade
+}
+
+const fn colour([r, g, b]: [u8; 3]) -> Color {
+    Color::new(r, g, b)
+}
+
+/// A number as characters that no name has.
+fn mark(number: usize) -> String {
+    let digit = |value: usize| char::from_u32(FIRST_MARK + (value % MARKS) as u32);
+    let mut mark: String = digit(number).into_iter().collect();
+    let mut rest = number / MARKS;
+    while rest > 0 {
+        mark.extend(digit(rest));
+        rest /= MARKS;
+    }
+    mark
+}
+
+fn is_mark(c: char) -> bool {
+    (FIRST_MARK..=u32::from(LAST)).contains(&u32::from(c))
+}
+
+/// Lines below a picture that explain the colours, and the height that they add. Narrow screens have room for them.
+fn legend(rows: &[(Option<[u8; 3]>, &str)]) -> (String, usize) {
+    const LEFT: f64 = 10.0;
+    const WIDEST: f64 = 390.0;
+    const LINE: usize = 20;
+    // A square stands in what `inferno` leaves free below the frames.
+    let (mut text, mut x, mut y) = (String::new(), LEFT, 0);
+    for (colour, what) in rows {
+        let square = if colour.is_some() { 17.0 } else { 0.0 };
+        let wide = square + 7.3 * what.chars().count() as f64;
+        if x > LEFT && x + wide > WIDEST {
+            (x, y) = (LEFT, y + LINE);
+        }
+        if let Some([r, g, b]) = colour {
+            let top = y as f64 - 10.0;
+            let _ = write!(
+                text,
+                "<rect x=\"{x}\" y=\"{top}\" width=\"12\" height=\"12\" fill=\"rgb({r},{g},{b})\" stroke=\"#777\"/>"
+            );
+        }
+        let _ = write!(text, "<text x=\"{}\" y=\"{y}\">{what}</text>", x + square);
+        x += wide + 18.0;
+    }
+    (text, y + LINE / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{ComparedName, CostChange};
+
+    use super::*;
+
+    fn stacks(count: u32) -> ComparedStacks {
+        let frame = |parent, name, a: f64, b: f64, proven| ComparedFrame {
+            parent,
+            name,
+            a,
+            b,
+            interval: (b - a - 10.0, b - a + 10.0),
+            asked: proven,
+            proven,
+            visible: Some(50.0),
+        };
+        let mut frames = vec![
+            frame(None, 0, 10_000.0, 10_500.0, false),
+            frame(Some(0), 1, 1_000.0, 1_600.0, true),
+            frame(Some(0), 2, 500.0, 300.0, true),
+            frame(Some(0), 1, 400.0, 0.0, false),
+        ];
+        frames.extend((4..count).map(|_| frame(Some(1), 2, 20.0, 20.0, false)));
+        ComparedStacks {
+            broker: CostChange {
+                a: 10_000.0,
+                b: 10_500.0,
+                ..CostChange::default()
+            },
+            names: ["scheduler", "route;<b>", &"x".repeat(5_000)]
+                .map(|it| ComparedName {
+                    function: it.to_owned(),
+                    module: "m".to_owned(),
+                })
+                .to_vec(),
+            frames,
+            least_share: 0.001,
+            ..ComparedStacks::default()
+        }
+    }
+
+    #[test]
+    fn what_is_proven_has_a_colour_and_all_else_is_grey() {
+        let svg = String::from_utf8(comparison_svg(&stacks(4), "t").unwrap()).unwrap();
+        let coloured = |start: &str| {
+            let at = svg
+                .find(start)
+                .unwrap_or_else(|| panic!("{start} in {svg}"));
+            let (_, rest) = svg[at..].split_once("fill=\"").unwrap();
+            rest.split_once('"').unwrap().0.to_owned()
+        };
+        assert_eq!(coloured("<title>scheduler (A"), "rgb(205,204,202)");
+        // The largest change has the full colour, one of a third of it a third of it.
+        assert_eq!(
+            coloured("<title>route:&lt;b&gt; (A 1.00 us, B 1.60 us, +600 ns"),
+            "rgb(230,159,0)"
+        );
+        assert_eq!(
+            coloured("<title>route:&lt;b&gt; (A 400 ns"),
+            "rgb(205,204,202)"
+        );
+        let cheaper = coloured("<title>xxx");
+        assert!(
+            !["rgb(205,204,202)", "rgb(255,255,255)"].contains(&cheaper.as_str()),
+            "{cheaper}"
+        );
+        assert!(
+            svg.contains("[+590 ns, +610 ns]") && svg.contains("shows from 50 ns"),
+            "{svg}"
+        );
+        assert!(!svg.contains('\u{e000}'), "marks are taken out");
+        let mut few = stacks(4);
+        few.frames.iter_mut().for_each(|it| it.visible = None);
+        let svg = String::from_utf8(comparison_svg(&few, "t").unwrap()).unwrap();
+        assert!(
+            svg.contains("too few runs to tell") && !svg.contains("shows from"),
+            "{svg}"
+        );
+        assert!(!svg.contains("[+590 ns"), "{svg}");
+    }
+
+    #[test]
+    fn the_file_stays_small_and_nothing_to_draw_is_told() {
+        let svg = comparison_svg(&stacks(3_000), "t").unwrap();
+        assert!(svg.len() < 3_000_000, "{}", svg.len());
+        assert!(comparison_svg(&ComparedStacks::default(), "t").is_err());
     }
 }

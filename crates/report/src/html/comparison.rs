@@ -1,4 +1,4 @@
-//! The page of a comparison: the same program as a run's, with other data.
+//! The pages of a comparison and of a matrix: the same program as a run's, with other data.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use archive::{ComparedMatrix, PairedMatrix};
 use measure::Problem;
 
-use super::matrix::render_matrix;
 use super::page::{Document, cautions, escape, head, write, write_redacted};
 use crate::redact::Redaction;
 use crate::text::comparison::{change_and_interval, table_values};
-use crate::view::{ComparisonSource, ComparisonView, MatrixSource, NOT_YET};
+use crate::view::{CellView, ComparisonSource, ComparisonView, MatrixSource, MatrixView, NOT_YET};
 
 /// The page of a comparison as one HTML document.
 ///
@@ -59,7 +58,7 @@ pub(super) fn redacted(dir: &Path, redaction: &mut Redaction) -> Result<String, 
             dir,
             folder: None,
         };
-        return super::matrix::redacted(&source, redaction);
+        return matrix_redacted(&source, redaction);
     }
     let mut view = ComparisonView::of_pairs(dir, dir)?;
     redaction.note_comparison(&mut view, dir);
@@ -119,6 +118,55 @@ fn static_summary(view: &ComparisonView) -> String {
     }
     out.push_str("</tbody></table>");
     out
+}
+
+/// The page of a matrix as one HTML document.
+///
+/// # Errors
+/// Where its data cannot be packed.
+pub fn render_matrix(of: &MatrixSource<'_>) -> Result<String, Problem> {
+    write(&matrix_parts(&MatrixView::read(of)))
+}
+
+/// The page of a matrix, without names.
+fn matrix_redacted(of: &MatrixSource<'_>, redaction: &mut Redaction) -> Result<String, Problem> {
+    let mut view = MatrixView::read(of);
+    redaction.note_matrix(&mut view, of.dir);
+    write_redacted(&matrix_parts(&view), redaction)
+}
+
+fn matrix_parts(view: &MatrixView) -> Document<'_, MatrixView> {
+    Document::new("matrix", &view.name, matrix_summary(view), view)
+}
+
+/// The sentence, the cautions and the effects as plain HTML.
+fn matrix_summary(view: &MatrixView) -> String {
+    let mut out = head(&view.name, &view.headline);
+    out += &cautions(view.forced.iter().chain(&view.remarks));
+    out.push_str(
+        "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th></th>",
+    );
+    for name in &view.figures {
+        let _ = write!(out, "<th>{}</th>", escape(name));
+    }
+    out.push_str("<th>decision</th></tr></thead><tbody>");
+    for cell in &view.cells {
+        let _ = write!(out, "<tr><th>{}</th>", escape(&cell.label));
+        for name in &view.figures {
+            let _ = write!(out, "<td>{}</td>", escape(&effect(cell, name)));
+        }
+        let _ = write!(out, "<td>{}</td></tr>", escape(&cell.decided));
+    }
+    out.push_str("</tbody></table>");
+    out
+}
+
+fn effect(cell: &CellView, name: &str) -> String {
+    let row = cell.figures.iter().find(|row| row.figure.name == name);
+    row.map_or_else(String::new, |row| match change_and_interval(&row.figure) {
+        (change, _) if change.is_empty() => row.decided.clone(),
+        (change, interval) => format!("{change} ({interval}), {}", row.decided),
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 mod comparison;
 mod limit;
-mod matrix;
 mod page;
 
 #[cfg(test)]
@@ -17,9 +16,8 @@ use archive::{FolderKind, RunReader};
 use measure::Problem;
 use serde_json::Value;
 
-pub use comparison::{render_comparison, render_pairs, write_comparison};
+pub use comparison::{render_comparison, render_matrix, render_pairs, write_comparison};
 pub use limit::{render_limit, write_limit};
-pub use matrix::render_matrix;
 
 use crate::redact::Redaction;
 use crate::view::RunPage;

@@ -12,7 +12,7 @@ use measure::{LatencySummary, Problem};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::redact::Redaction;
+use crate::redact::{Redaction, push_visible};
 use crate::view::{RunPage, RunView};
 
 const PROGRAM: &str = include_str!("../../assets/report.js");
@@ -191,7 +191,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            other => crate::visible::push(&mut out, other),
+            other => push_visible(&mut out, other),
         }
     }
     out

@@ -12,20 +12,18 @@ mod shown;
 mod text;
 mod words;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use measure::Problem;
+use names::{Names, folded};
 use serde::Serialize;
 use serde_json::Value;
+use shown::{Shown, Texts};
 
 use crate::text::{SaidWithin, said_within};
 use crate::view::{ComparisonView, LimitView, MatrixView, RunView};
-use names::{Names, folded};
-use shown::{Shown, Texts};
 
 /// From this length on a name is searched within longer words of the finished page, too.
 const DISTINCTIVE: usize = 8;
@@ -309,3 +307,30 @@ fn unescaped(html: &str) -> String {
         .replace("&#39;", "'")
         .replace("&amp;", "&")
 }
+
+/// Adds a character as a page shows it: control characters as symbols, hiding or reordering ones as numbers.
+pub(crate) fn push_visible(out: &mut String, c: char) {
+    match c {
+        '\0'..='\u{1f}' => out.extend(char::from_u32(0x2400 + u32::from(c))),
+        '\u{7f}' => out.push('\u{2421}'),
+        '\u{80}'..='\u{9f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}'
+        | '\u{feff}' => {
+            let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
+        }
+        other => out.push(other),
+    }
+}
+
+/// A text as a page shows it.
+fn visible(text: &str) -> String {
+    text.chars().fold(String::new(), |mut out, c| {
+        push_visible(&mut out, c);
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests;

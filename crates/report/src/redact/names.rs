@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use measure::percent_encoded;
 use serde_json::Value;
 
-use crate::visible::visible;
+use super::visible;
 
 /// Kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

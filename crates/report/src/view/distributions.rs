@@ -7,8 +7,8 @@ use hdrhistogram::Histogram;
 use measure::{Metric, Phase, Problem, Recorder};
 use serde::Serialize;
 
+use super::put;
 use super::series::short;
-use super::varint::put;
 
 /// Buckets per decade of latency, 1.2 % wide each, for percentiles of a window.
 const PER_DECADE: u32 = 200;

@@ -7,20 +7,14 @@ mod distributions;
 mod figures;
 mod headline;
 mod limit;
-mod lines;
 mod named;
 mod processes;
 mod profile;
 mod requirements;
-mod samples;
-mod scale;
 mod series;
 mod slices;
 mod stack_tree;
 mod traces;
-#[cfg(test)]
-mod typescript;
-mod varint;
 
 use std::path::Path;
 
@@ -45,13 +39,14 @@ pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
 pub(crate) use headline::{sentence, sentences};
-pub use limit::{KneeView, LatencyBound, LimitView, TrialView};
+pub use limit::{
+    KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView,
+};
 pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;
 pub use profile::ProfileHead;
 pub(crate) use profile::encode;
 pub use requirements::{RequirementChart, RequirementLine, RequirementRow};
-pub use scale::{ScaleLawView, ScaleRunView, ScaleView};
 pub use series::{Percentiles, SeriesColumns, WaitShares};
 pub use slices::{SliceColumns, SliceGrid};
 pub use traces::{LookBand, TraceView};
@@ -507,6 +502,17 @@ fn report_below(run: &Path, folder: &Path) -> Option<Vec<String>> {
     Some(names)
 }
 
+/// Appends an integer of variable length (LEB128), of which the page's columns are made.
+fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 128 {
+        bytes.push((value & 127) as u8 | 128);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+#[cfg(test)]
+mod typescript_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -583,5 +589,14 @@ mod tests {
                 (43.0, "the broker is back, 30 s after the fault began"),
             ]
         );
+    }
+
+    #[test]
+    fn integers_of_any_length() {
+        let mut bytes = Vec::new();
+        for value in [0, 127, 128, 300] {
+            put(&mut bytes, value);
+        }
+        assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
     }
 }

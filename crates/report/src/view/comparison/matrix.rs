@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{
     ComparisonOutcome, ComparisonSource, ExperimentDifference, FigureRow, OpenedSide, SideView,
-    SideWarning, differences, made_anew, warnings, was_decided,
+    SideWarning, differences_between, made_anew, side_warnings, was_decided,
 };
 use crate::text::comparison as words;
 use crate::text::functions;
@@ -127,7 +127,7 @@ impl MatrixView {
             main_figures,
             forced: all.forced,
             remarks: all.remarks,
-            warnings: warnings::of(&all.a.readers, &all.b.readers),
+            warnings: side_warnings(&all.a.readers, &all.b.readers),
             notes: matrix_words::notes(matrix, words::ShownColumns::ALL),
             hardware: readers
                 .clone()
@@ -168,7 +168,7 @@ impl Opened {
         let decided = cell.comparison.as_ref().is_some_and(was_decided);
         self.remarks
             .extend(made_anew(&pairs, decided).into_iter().map(about));
-        let between = || differences::between(&pairs.a, &pairs.b);
+        let between = || differences_between(&pairs.a, &pairs.b);
         self.differences.get_or_insert_with(between);
         let Some(comparison) = &cell.comparison else {
             return;

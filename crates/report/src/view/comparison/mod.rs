@@ -1,31 +1,33 @@
 //! The view model of a comparison: all that a person sees of two sides, as data.
 
-mod differences;
 mod lines;
 mod matrix;
-mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use archive::{
     ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, ComparedStacks, Comparison,
-    Hardware, LatencyLog, LeftOut, PairedRuns, RunBlocks, RunReader,
+    Hardware, LatencyLog, LeftOut, PairedRuns, RunBlocks, RunReader, Tier, WarningCode,
 };
 use measure::{MetricInfo, Problem};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-pub use differences::ExperimentDifference;
+use crate::text::{SaidWithin, comparison as words, functions, said_within};
+
 pub use lines::{ComparedCurve, ComparedPanel};
 pub use matrix::{CellView, MatrixSource, MatrixView};
-pub use warnings::SideWarning;
-
-use crate::text::comparison as words;
-use crate::text::functions;
 
 /// Remedy where nothing was decided.
 pub(crate) const NOT_YET: &str =
     "nothing is decided before two pairs are complete: `bellows ab … --resume` goes on with them";
+/// Keys for people, without effect on the run.
+const OF_PEOPLE: [&str; 3] = ["description", "note", "require"];
+/// Keys that are named at most.
+const MOST_DIFFERENCES: usize = 20;
+/// Characters of a value that are shown.
+const MOST_OF_VALUE: usize = 120;
 
 /// Source of a comparison's page.
 #[derive(Clone, Copy, Debug)]
@@ -238,11 +240,11 @@ impl ComparisonView {
                 .and_then(functions::explanation),
             paired: comparison.paired,
             differences: experiments
-                .map(|(a, b)| differences::between(a, b))
+                .map(|(a, b)| differences_between(a, b))
                 .unwrap_or_default(),
             forced: comparison.forced.clone(),
             remarks,
-            warnings: warnings::of(&a.readers, &b.readers),
+            warnings: side_warnings(&a.readers, &b.readers),
             figures: comparison.figures.iter().map(FigureRow::from).collect(),
             functions: comparison.functions.clone(),
             stacks: comparison.stacks.clone(),
@@ -352,9 +354,145 @@ fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
     told.collect()
 }
 
+/// A key whose values differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ExperimentDifference {
+    /// The key, as `--set` writes it: `broker.schedulers`.
+    pub key: String,
+    /// Its value on side A; `None` where it has none.
+    pub a: Option<String>,
+    /// Its value on side B.
+    pub b: Option<String>,
+}
+
+/// All keys in which two experiments differ, in their order.
+fn differences_between(a: &Value, b: &Value) -> Vec<ExperimentDifference> {
+    let mut found = Vec::new();
+    collect(Some(a), Some(b), "", &mut found);
+    found
+}
+
+fn collect(
+    a: Option<&Value>,
+    b: Option<&Value>,
+    path: &str,
+    found: &mut Vec<ExperimentDifference>,
+) {
+    if a == b || found.len() >= MOST_DIFFERENCES {
+        return;
+    }
+    let below = |key: &str| match path {
+        "" => key.to_owned(),
+        path => format!("{path}.{key}"),
+    };
+    let none = Map::new();
+    let object = |it: Option<&'_ Value>| it.and_then(Value::as_object).cloned();
+    match (object(a), object(b)) {
+        (None, None) => {}
+        // A part that one side lacks is told key by key.
+        (of_a, of_b) if a.is_none_or(Value::is_object) && b.is_none_or(Value::is_object) => {
+            let (of_a, of_b) = (of_a.unwrap_or(none.clone()), of_b.unwrap_or(none));
+            let only_b = of_b.keys().filter(|key| !of_a.contains_key(*key));
+            for key in of_a.keys().chain(only_b) {
+                if path.is_empty() && OF_PEOPLE.contains(&key.as_str()) {
+                    continue;
+                }
+                collect(of_a.get(key), of_b.get(key), &below(key), found);
+            }
+            return;
+        }
+        _ => {}
+    }
+    if let (Some(Value::Array(of_a)), Some(Value::Array(of_b))) = (a, b) {
+        for index in 0..of_a.len().max(of_b.len()) {
+            let key = below(&index.to_string());
+            collect(of_a.get(index), of_b.get(index), &key, found);
+        }
+        return;
+    }
+    let shown = |value: &Value| match value {
+        Value::Null => None,
+        Value::String(text) => Some(cut(text)),
+        // 10000.0 is how a rate of 10000 is archived.
+        Value::Number(number) if number.is_f64() => {
+            Some(number.as_f64().unwrap_or_default().to_string())
+        }
+        other => Some(cut(&other.to_string())),
+    };
+    found.push(ExperimentDifference {
+        key: path.to_owned(),
+        a: a.and_then(shown),
+        b: b.and_then(shown),
+    });
+}
+
+fn cut(text: &str) -> String {
+    match text.chars().count() > MOST_OF_VALUE {
+        true => text.chars().take(MOST_OF_VALUE - 1).collect::<String>() + "…",
+        false => text.to_owned(),
+    }
+}
+
+/// A warning that runs of a comparison have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct SideWarning {
+    /// Consequence for the numbers.
+    pub tier: Tier,
+    /// Its kind.
+    pub code: WarningCode,
+    /// Runs of A that have it.
+    pub a: usize,
+    /// Runs of B that have it.
+    pub b: usize,
+    /// Sentence of the first of them.
+    pub text: String,
+    /// Words of others within it, for redaction.
+    #[serde(skip)]
+    #[cfg_attr(test, ts(skip))]
+    pub(crate) said: Option<SaidWithin>,
+}
+
+/// The warnings of both sides' runs, the graver first. Notes are the runs' own matter.
+fn side_warnings(a: &[Option<RunReader>], b: &[Option<RunReader>]) -> Vec<SideWarning> {
+    let mut found: BTreeMap<(Tier, WarningCode), SideWarning> = BTreeMap::new();
+    for (side, is_a) in [(a, true), (b, false)] {
+        for run in side.iter().flatten() {
+            let mut seen = Vec::new();
+            for warning in run.record.summary.iter().flat_map(|it| &it.warnings) {
+                // Sides that both are of a debug build can be compared.
+                let tier = match warning.code() {
+                    WarningCode::DebugBuild => Tier::Caution,
+                    _ => warning.tier,
+                };
+                let key = (tier, warning.code());
+                if warning.tier == Tier::Note || seen.contains(&key) {
+                    continue;
+                }
+                seen.push(key);
+                let entry = found.entry(key).or_insert_with(|| SideWarning {
+                    tier,
+                    code: warning.code(),
+                    a: 0,
+                    b: 0,
+                    text: warning.text.clone(),
+                    said: said_within(warning),
+                });
+                match is_a {
+                    true => entry.a += 1,
+                    false => entry.b += 1,
+                }
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use archive::{ComparedSideName, PairedRun};
+    use serde_json::json;
 
     use super::*;
 
@@ -425,5 +563,32 @@ mod tests {
         assert!(!was_decided(&of(&[5, 7], 4, None)));
         assert!(!was_decided(&of(&[5, 7], 5, Some("stopped"))));
         assert!(!was_decided(&of(&[7], 5, None)));
+    }
+
+    #[test]
+    fn each_key_that_differs_is_named_once() {
+        let a = json!({"name": "x", "note": "a", "broker": {"kind": "rabbitmq", "schedulers": 2},
+            "load": [{"message-size": 12, "rate": 10_000.0}, {"rate": 0.5}]});
+        let b = json!({"name": "x", "note": "b", "broker": {"kind": "rabbitmq", "schedulers": 1, "config": {"k": "v"}},
+            "load": [{"message-size": 2000, "rate": 4_000.0}]});
+        let found = differences_between(&a, &b);
+        let told: Vec<(&str, Option<&str>, Option<&str>)> = found
+            .iter()
+            .map(|it| (it.key.as_str(), it.a.as_deref(), it.b.as_deref()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("broker.schedulers", Some("2"), Some("1")),
+                ("broker.config.k", None, Some("v")),
+                ("load.0.message-size", Some("12"), Some("2000")),
+                ("load.0.rate", Some("10000"), Some("4000")),
+                ("load.1.rate", Some("0.5"), None),
+            ]
+        );
+        assert!(differences_between(&a, &a).is_empty());
+        let long = differences_between(&json!({"k": "x".repeat(1_000)}), &json!({}));
+        let shown = long.first().and_then(|it| it.a.clone()).expect("a value");
+        assert_eq!(shown.chars().count(), MOST_OF_VALUE);
     }
 }

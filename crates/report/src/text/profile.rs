@@ -1,0 +1,260 @@
+//! Sentences on a profile: how its samples were taken and their stacks found, its classes of code, known patterns, and
+//! work of Erlang processes.
+
+use stacks::{Class, ClassShare, PatternShare, Profile, ProfileSummary};
+
+use crate::numbers::{count, percent, weight};
+
+/// Classes below this share of all samples are named together.
+const LEAST_CLASS: f64 = 0.02;
+/// Below this share of all samples the largest processes together say nothing of the node.
+const LEAST_WORK: f64 = 0.1;
+
+/// One line: how stacks were unwound, how much was copied for it, and the share with a function that is called after
+/// its neighbour. `None` where the profile does not say.
+#[must_use]
+pub fn stacks(profile: &ProfileSummary) -> Option<String> {
+    let copied = (profile.copied_share > 0.0).then(|| {
+        let share = percent(profile.copied_share);
+        match profile.copied_bytes {
+            // A recording that was killed has not written it.
+            0 => format!("{share} unwound from copies"),
+            bytes => format!(
+                "{share} unwound from copies ({} bytes a sample)",
+                count(bytes)
+            ),
+        }
+    });
+    let frame_pointers = (profile.frame_pointer_share > 0.0)
+        .then(|| format!("{} by frame pointers", percent(profile.frame_pointer_share)));
+    let near = (profile.near_share > 0.0).then(|| {
+        format!(
+            "{} with a function without a name of its own ([near …])",
+            percent(profile.near_share)
+        )
+    });
+    let parts: Vec<_> = [copied, frame_pointers, near]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| format!("stacks: {}", parts.join(", ")))
+}
+
+/// Weight of all samples: `1,234 samples`, `1.20 MB`, `3.40 s`.
+#[must_use]
+pub fn amount(profile: &Profile) -> String {
+    weight(profile.total_weight(), &profile.header.unit)
+}
+
+/// The kernel's sampling event and its frequency: `by cpu-clock at 999 Hz`; `None` where neither is known.
+#[must_use]
+pub fn clock(profile: &ProfileSummary) -> Option<String> {
+    let by = (!profile.clock.is_empty()).then(|| format!("by {}", profile.clock));
+    let often =
+        (profile.frequency > 0).then(|| format!("at {} Hz", count(profile.frequency.into())));
+    let parts: Vec<_> = [by, often].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Share of the process's CPU time that the samples cover; `None` where that is not known.
+#[must_use]
+pub fn covered(profile: &ProfileSummary) -> Option<String> {
+    let share = profile.cpu_share?;
+    Some(format!("{} of its CPU time sampled", percent(share)))
+}
+
+/// One line: the classes with the largest shares, as text that is not sanitised. Nothing for a profile without samples.
+#[must_use]
+pub fn classes(profile: &ProfileSummary) -> Option<String> {
+    let all = profile.classes.iter();
+    let (large, small): (Vec<&ClassShare>, Vec<_>) = all.partition(|it| it.share >= LEAST_CLASS);
+    let rest: f64 = small.iter().map(|it| it.share).sum();
+    let rest = (rest > 0.0).then(|| format!("others {}", percent(rest)));
+    let parts = large
+        .iter()
+        .map(|it| format!("{} {}", it.class, percent(it.share)));
+    let parts: Vec<_> = parts.chain(rest).collect();
+    let what = match profile.unit.as_str() {
+        "samples" | "nanoseconds" | "" => "time",
+        unit => unit,
+    };
+    (!parts.is_empty()).then(|| format!("{what} in: {}", parts.join(", ")))
+}
+
+/// Meaning of a class.
+#[must_use]
+pub const fn class_meaning(class: Class) -> &'static str {
+    match class {
+        Class::ErlangCode => "functions that the JIT compiled",
+        Class::JavaCode => "functions that the Java virtual machine compiled or interprets",
+        Class::OwnCode => "functions of the program itself",
+        Class::Libraries => {
+            "shared libraries, such as zlib, OpenSSL and natively implemented functions"
+        }
+        Class::BuiltInFunctions => "C code of the emulator that Erlang code calls",
+        Class::Ets => "reading and writing ETS tables, and their match specifications",
+        Class::Messages => {
+            "sending and receiving between Erlang processes, with the copies that it takes"
+        }
+        Class::GarbageCollection => "garbage collection",
+        Class::Allocators => "the emulator's allocators, malloc and its relatives",
+        Class::Ports => "sockets and files in the emulator, as far as the kernel is not asked",
+        Class::Scheduling => "choosing what runs next, waking others, timers",
+        Class::Waiting => "spinning for locks, going to sleep, waking up, asking what is ready",
+        Class::KernelNetwork => "TCP, IP, sockets",
+        Class::KernelDisk => "file systems, their page cache, block devices",
+        Class::KernelMemory => "page faults, mapping and unmapping memory",
+        Class::KernelScheduling => "the thread left the kernel, and another got the processor",
+        Class::KernelOther => "interrupts, and system calls that fit nowhere else",
+        Class::VirtualMachine => "the rest of the emulator or the Java virtual machine",
+        Class::Unnamed => "functions that no symbol names, and nothing with a class calls",
+    }
+}
+
+/// One sentence on a pattern: share of the samples, their work, place, and cure elsewhere, with the source.
+#[must_use]
+pub fn known_pattern(of: &PatternShare) -> String {
+    let function = of.function.as_deref();
+    let below = function.map_or_else(String::new, |function| {
+        let name = function.strip_prefix('$').unwrap_or(function);
+        format!(" ({} below {name})", percent(of.function_share))
+    });
+    format!(
+        "{} of the samples {}{below}; {}",
+        percent(of.share),
+        of.says,
+        of.cure
+    )
+}
+
+/// One line: Erlang processes with the largest shares. `None` where these are tiny together, or none is known.
+#[must_use]
+pub fn work(profile: &ProfileSummary) -> Option<String> {
+    let together: f64 = profile.work.iter().map(|work| work.share).sum();
+    let shares = profile.work.iter();
+    let shares = shares.map(|work| format!("{} {}", work.of, percent(work.share)));
+    let shares: Vec<_> = shares.collect();
+    (together >= LEAST_WORK).then(|| format!("whose work: {}", shares.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use stacks::WorkShare;
+
+    use super::*;
+
+    #[test]
+    fn the_clock_is_named_as_far_as_it_is_known() {
+        assert_eq!(clock(&ProfileSummary::default()), None);
+        let mut profile = ProfileSummary {
+            frequency: 999,
+            ..ProfileSummary::default()
+        };
+        assert_eq!(clock(&profile).as_deref(), Some("at 999 Hz"));
+        profile.clock = "cpu-clock".into();
+        assert_eq!(clock(&profile).as_deref(), Some("by cpu-clock at 999 Hz"));
+    }
+
+    #[test]
+    fn weights_of_which_nothing_says_what_they_count_are_no_samples() {
+        let mut profile = Profile::default();
+        profile.header.unit = "weight".into();
+        assert_eq!(amount(&profile), "a weight of 0");
+    }
+
+    #[test]
+    fn every_method_is_named_and_none_is_silent() {
+        assert_eq!(stacks(&ProfileSummary::default()), None);
+        let plain = ProfileSummary {
+            frame_pointer_share: 1.0,
+            ..ProfileSummary::default()
+        };
+        assert_eq!(
+            stacks(&plain).as_deref(),
+            Some("stacks: 100 % by frame pointers")
+        );
+        let mixed = ProfileSummary {
+            copied_share: 0.75,
+            frame_pointer_share: 0.25,
+            copied_bytes: 2_068,
+            near_share: 0.5,
+            ..ProfileSummary::default()
+        };
+        assert_eq!(
+            stacks(&mixed).as_deref(),
+            Some(
+                "stacks: 75 % unwound from copies (2,068 bytes a sample), 25 % by frame pointers, \
+                 50 % with a function without a name of its own ([near …])"
+            )
+        );
+    }
+
+    #[test]
+    fn small_classes_come_together() {
+        assert_eq!(classes(&ProfileSummary::default()), None);
+        let share = |class, share| ClassShare {
+            class,
+            share,
+            weight: 1,
+        };
+        let profile = ProfileSummary {
+            classes: vec![
+                share(Class::ErlangCode, 0.6),
+                share(Class::GarbageCollection, 0.37),
+                share(Class::Ets, 0.015),
+                share(Class::Waiting, 0.015),
+            ],
+            ..ProfileSummary::default()
+        };
+        assert_eq!(
+            classes(&profile).as_deref(),
+            Some("time in: Erlang code 60 %, garbage collection 37 %, others 3.0 %")
+        );
+    }
+
+    #[test]
+    fn one_sentence_names_share_function_and_cure() {
+        let mut of = PatternShare {
+            pattern: "match specifications compiled at each call".into(),
+            share: 0.0353,
+            function: Some("$rabbit_router:find_routes/2".into()),
+            function_share: 0.029,
+            says: "compile a match specification".into(),
+            cure: "RabbitMQ looks routes up by key".into(),
+            source: "https://github.com/rabbitmq/rabbitmq-server/pull/4606".into(),
+        };
+        assert_eq!(
+            known_pattern(&of),
+            "3.5 % of the samples compile a match specification (2.9 % below rabbit_router:find_routes/2); RabbitMQ \
+             looks routes up by key"
+        );
+        of.function = None;
+        assert_eq!(
+            known_pattern(&of),
+            "3.5 % of the samples compile a match specification; RabbitMQ looks routes up by key"
+        );
+    }
+
+    #[test]
+    fn the_largest_come_in_one_line() {
+        assert_eq!(work(&ProfileSummary::default()), None);
+        let share = |of: &str, share| WorkShare {
+            of: of.into(),
+            role: String::new(),
+            share,
+        };
+        let profile = ProfileSummary {
+            work: vec![share("queue orders-7", 0.312), share("<0.12.0>", 0.04)],
+            ..ProfileSummary::default()
+        };
+        assert_eq!(
+            work(&profile).as_deref(),
+            Some("whose work: queue orders-7 31 %, <0.12.0> 4.0 %")
+        );
+        let small = ProfileSummary {
+            work: vec![share("queue orders-7", 0.05), share("<0.12.0>", 0.04)],
+            ..ProfileSummary::default()
+        };
+        assert_eq!(work(&small), None);
+    }
+}
