@@ -2,7 +2,6 @@
 //! broker in its own way. bellows counts what it uses and keeps what it prints; it sees no messages of it.
 
 mod ending;
-mod output;
 mod process;
 
 use std::path::PathBuf;
