@@ -2,7 +2,6 @@
 //! served as an OpenMetrics page, and pushed to metrics servers. [`Exporter`] stands between the run and its other
 //! observers.
 
-mod influx;
 mod open_metrics;
 mod otlp;
 mod snapshot;

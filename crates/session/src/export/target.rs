@@ -1,12 +1,14 @@
 //! Servers that series are sent to, and the form that each takes.
 
+use std::fmt::Write as _;
 use std::str::FromStr;
 
 use measure::Refused;
 use ureq::http::Uri;
 
-use super::snapshot::Snapshot;
-use super::{influx, otlp};
+use super::open_metrics::suffix;
+use super::otlp;
+use super::snapshot::{BOUNDS, Durations, Labels, Snapshot, Value};
 use web::push::PushRequest;
 
 /// Help for an address without a protocol.
@@ -86,7 +88,7 @@ impl MetricsTarget {
     pub(super) fn request(&self, snapshot: &Snapshot, start_ns: u64, unix_ns: u64) -> PushRequest {
         let (content_type, body) = match self.protocol {
             Protocol::Influx => {
-                let body = influx::lines(snapshot, unix_ns);
+                let body = influx_lines(snapshot, unix_ns);
                 ("text/plain; charset=utf-8", body)
             }
             Protocol::Otlp => {
@@ -103,8 +105,66 @@ impl MetricsTarget {
     }
 }
 
+/// All series at one time in InfluxDB's line protocol: `measurement,tag=value field=value nanoseconds`. Names are those of the OpenMetrics page.
+fn influx_lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
+    let mut out = String::new();
+    for (name, family) in snapshot.families() {
+        let name = match suffix(family.unit) {
+            Some(unit) => format!("{name}_{unit}"),
+            None => name.to_owned(),
+        };
+        for (labels, value) in &family.members {
+            // A name is letters, digits and `_`.
+            out.push_str(&name);
+            influx_tags(labels, &mut out);
+            out.push(' ');
+            influx_fields(value, &mut out);
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, " {unix_ns}");
+        }
+    }
+    out.into_bytes()
+}
+
+/// Tags need a value; commas, blanks and equals signs are escaped. A line cannot hold a line break, and a backslash at
+/// the end of a value would escape the next character.
+fn influx_tags(labels: &Labels, out: &mut String) {
+    for (key, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = write!(out, ",{key}=");
+        for c in value.chars() {
+            match c {
+                ',' | ' ' | '=' => out.extend(['\\', c]),
+                '\\' => out.push('/'),
+                c if c.is_control() => out.push('_'),
+                c => out.push(c),
+            }
+        }
+    }
+}
+
+fn influx_fields(value: &Value, out: &mut String) {
+    let _ = match value {
+        Value::Gauge(value) => write!(out, "gauge={value}"),
+        Value::Total(total) => write!(out, "counter={total}"),
+        Value::Durations(durations) => influx_durations(durations, out),
+    };
+}
+
+/// Count, sum, and how many were no longer than each bound, as Telegraf writes them.
+fn influx_durations(durations: &Durations, out: &mut String) -> std::fmt::Result {
+    write!(out, "count={},sum={}", durations.count(), durations.sum_s)?;
+    let mut below = 0;
+    for (bound, count) in BOUNDS.iter().zip(durations.counts) {
+        below += count;
+        write!(out, ",{bound}={below}")?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use archive::{SeriesName, SeriesUnit};
+
     use super::*;
 
     #[test]
@@ -129,5 +189,17 @@ mod tests {
         ] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn names_cannot_end_a_tag_or_a_line() {
+        let mut snapshot = Snapshot::new("my run");
+        let series = SeriesName::new("page", "ready", SeriesUnit::Count);
+        let series = series.with("queue", "a,b=c d\ne\\").with("vhost", "");
+        snapshot.tell(&[(series, 2.5)]);
+        let text = String::from_utf8(influx_lines(&snapshot, 17)).unwrap();
+        let expected =
+            "bellows_page_ready,experiment=my\\ run,queue=a\\,b\\=c\\ d_e/ gauge=2.5 17\n";
+        assert_eq!(text, expected);
     }
 }
