@@ -1,36 +1,28 @@
 //! One experiment, from broker to archive.
 
-mod blocked;
-mod blocks;
 mod companion;
 mod contention;
 mod continuous;
 mod facts;
 mod faults;
-mod filling;
 mod finish;
+mod interruptions;
 mod lasting;
 mod loaded;
-mod looks;
 mod memory;
 mod named_process;
 mod nodes;
 mod observer_effect;
-mod own_faults;
 mod own_pages;
-mod page_cpu;
 mod preparing;
 mod profiled_blocks;
 mod profiling;
 mod record;
 mod recording;
 mod requested;
-mod returned;
 mod scenarios;
 mod scraping;
-mod second_start;
 mod served;
-mod silences;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -41,6 +33,7 @@ use std::path::PathBuf;
 
 use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
 use brokers::{Broker, Identity};
+use experiment::{Experiment, ProbedAddresses};
 use load::scenario::Scenario;
 use measure::{Clock, Interval, Metric, Problem, Time, wall_clock_unix_ns};
 use stacks::{Profile, ProfileHeader};
@@ -50,20 +43,16 @@ use crate::scenarios::{MakeScenario, Occasion};
 use crate::trace::TracedBroker;
 use crate::{Error, Observer, hardware, observer::starting};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
-use experiment::Experiment;
-use experiment::ProbedAddresses;
 use faults::{Beside, Faults, node_gone};
 use finish::Ending;
 use loaded::Loaded;
 use memory::MemoryWatch;
 pub use named_process::nodes_called;
 use own_pages::OwnPages;
-use profiling::{Profiling, Sampling};
+use profiling::{Profiling, Reattach, Sampling};
 pub use record::{RecordOptions, Target, record};
 use recording::Recording;
-use returned::Reattach;
 use scraping::Scraping;
-pub use second_start::run_again_if_not_ready;
 use topology::BrokerState;
 use tracing::{Tracing, traced_broker};
 use web::redact;
@@ -247,7 +236,7 @@ fn apply_load(
     let copied = broker.copied();
     if copied.is_none() {
         let (to, seed) = (broker.endpoint(), Start::now().seed);
-        filling::fill(experiment, to, seed, control, observer)?;
+        preparing::fill(experiment, to, seed, control, observer)?;
     }
     let start = Start::now();
     let loaded = Loaded::of(broker);
@@ -436,4 +425,27 @@ impl Start {
         };
         Profiling::attach(&sampling, pid, &header)
     }
+}
+
+/// Like [`run`], with a second attempt where the broker did not start within its time; `observer` is told.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_again_if_not_ready(
+    experiment: &Experiment,
+    options: &RunOptions,
+    control: &load::Control,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, Error> {
+    match run(experiment, options, control, observer) {
+        Err(Error::NotReady(problem)) if !control.is_stopping() => {
+            observer.ready(&tried_once_more(&problem));
+            run(experiment, options, control, observer)
+        }
+        ended => ended,
+    }
+}
+
+fn tried_once_more(problem: &Problem) -> String {
+    format!("{problem}; the run is tried once more")
 }
