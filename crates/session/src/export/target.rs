@@ -105,7 +105,8 @@ impl MetricsTarget {
     }
 }
 
-/// All series at one time in InfluxDB's line protocol: `measurement,tag=value field=value nanoseconds`. Names are those of the OpenMetrics page.
+/// All series at one time in InfluxDB's line protocol, one `measurement,tag=value field=value nanoseconds` each. Names
+/// are those of the OpenMetrics page.
 fn influx_lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
     let mut out = String::new();
     for (name, family) in snapshot.families() {

@@ -1,5 +1,5 @@
-//! The cost of profiling: counts of slices and usage of processes in blocks of the measured phase with and without it, as
-//! a seed draws them, compared by pairs.
+//! The cost of profiling: counts of slices and usage of processes in blocks of the measured phase with and without it,
+//! as a seed draws them, compared by pairs.
 //!
 //! ```text
 //! measured phase begins

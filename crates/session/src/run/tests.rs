@@ -9,8 +9,6 @@ use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow, Unread};
-use super::recording::RunContext;
-use super::scenarios::ScenarioContext;
 use super::*;
 use crate::usage::{Reading, UsageSource};
 use brokers::BrokerError;
