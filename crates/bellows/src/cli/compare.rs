@@ -15,7 +15,7 @@ use study::{
 };
 
 use super::args::RunsDir;
-use super::comparison_files::ComparisonFiles;
+use super::paired::ComparisonFiles;
 use super::paired::{self, PairedFolder, ended};
 use super::{complete, find};
 use crate::failure::{Done, Failure};

@@ -1,6 +1,5 @@
 //! `erlang top`: processes, schedulers and memory of a node, live in a terminal, or for scripts.
 
-mod columns;
 mod plain;
 mod screen;
 

@@ -25,8 +25,7 @@ use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
 use super::ProcessOrder;
-use super::columns::{MARK, TopColumn, columns};
-use super::plain::{summary, titles};
+use super::plain::{MARK, TopColumn, columns, summary, titles};
 use crate::failure::{Done, Failure};
 use crate::signals;
 
