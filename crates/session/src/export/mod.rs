@@ -3,7 +3,6 @@
 //! observers.
 
 mod open_metrics;
-mod otlp;
 mod snapshot;
 mod target;
 

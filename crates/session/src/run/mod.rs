@@ -1,7 +1,6 @@
 //! One experiment, from broker to archive.
 
 mod companion;
-mod contention;
 mod continuous;
 mod facts;
 mod faults;

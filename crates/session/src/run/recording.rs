@@ -15,8 +15,7 @@ use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
 use super::companion::{Collected, Companion, LoadEnd, Second, Unread, fault_of_node};
-use super::contention::Contention;
-use super::interruptions::{Blocked, Silences, Telling};
+use super::interruptions::{Blocked, Contention, Silences, Telling};
 use super::lasting::Lasting;
 use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
