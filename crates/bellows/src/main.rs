@@ -7,7 +7,6 @@
 mod cli;
 mod exit;
 mod failure;
-mod labels;
 mod output;
 mod perf_test;
 mod pictures;

@@ -1,4 +1,4 @@
-//! This program's options for runs of `session`.
+//! This program's options for runs of `session`, and labels as people write them.
 
 use std::path::{Path, PathBuf};
 
@@ -26,4 +26,27 @@ pub(crate) fn run_options(
             options: report::text::options,
         },
     })
+}
+
+/// Reads labels as people write them. An empty note is none.
+pub(crate) fn labels<'a>(
+    note: String,
+    tags: impl Iterator<Item = &'a String>,
+) -> Result<Labels, Failure> {
+    let wrong = |what: &'static str| {
+        move |why: String| {
+            Failure::usage(format!("{what} cannot be kept: {why}"), "change it").observed(why)
+        }
+    };
+    let read = |tag: &String| {
+        tag.parse()
+            .map_err(wrong("the tag"))
+            .map_err(|e| e.observed(tag))
+    };
+    let labels = Labels {
+        note: Some(note).filter(|note| !note.is_empty()),
+        tags: tags.map(read).collect::<Result<_, Failure>>()?,
+    };
+    labels.check().map_err(wrong("the tags"))?;
+    Ok(labels)
 }

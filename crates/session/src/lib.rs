@@ -1,7 +1,6 @@
 //! Runs an experiment from its file to its archive: starts or attaches the broker, loads, samples and profiles it on
 //! one time axis, and warns of doubtful numbers.
 
-mod activity;
 mod calibrate;
 pub mod calibration;
 mod command;

@@ -1,8 +1,10 @@
-//! CPU time and memory of the broker's process tree, of bellows itself, and of the machine.
+//! CPU time and memory of the broker's process tree, of bellows itself, and of the machine, and activity of broker and
+//! machine beside computing, as named series of the run.
 
 use std::net::SocketAddr;
 
 use archive::{ProcessUsage, SeriesName, SeriesUnit};
+use linux::activity::{self, MeterRates, MeterValue, ProcessActivity, Unit};
 use linux::machine::CpuTicks;
 use linux::sockets::{self, Server};
 use linux::threads::ThreadTimes;
@@ -10,7 +12,6 @@ use linux::{CombinedCores, CpuLimits, ProcessTree, ProcessUse, processes};
 use measure::{Clock, Nanos, Time};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::activity::{Activity, BROKER};
 use crate::connection_time::ConnectionCounts;
 
 /// How often a broker that has gone is looked for.
@@ -443,6 +444,49 @@ pub(crate) struct Usage {
     pub(crate) cores: u32,
 }
 
+/// The source of the machine's series.
+const MACHINE: &str = "machine";
+/// The source of the series of the broker's processes, or of the process that is recorded.
+const BROKER: &str = "broker";
+
+/// Reads meters, and makes series of them.
+#[derive(Debug, Default)]
+struct Activity {
+    machine: MeterRates,
+    processes: ProcessActivity,
+    broker: MeterRates,
+}
+
+impl Activity {
+    /// Activity of the machine and these processes since the previous call.
+    fn read(&mut self, pids: &[u32]) -> Vec<(SeriesName, f64)> {
+        // The clock is read right beside what divides by it.
+        let meters = activity::machine();
+        let machine = self.machine.next(Clock.now(), meters);
+        let meters = self.processes.read(pids);
+        let broker = self.broker.next(Clock.now(), meters);
+        let machine = machine.into_iter().map(|value| series(MACHINE, value));
+        let broker = broker.into_iter().map(|value| series(BROKER, value));
+        machine.chain(broker).collect()
+    }
+}
+
+fn series(source: &str, meter: MeterValue) -> (SeriesName, f64) {
+    let unit = match (meter.name.unit, meter.is_rate) {
+        (Unit::Things, false) => SeriesUnit::Count,
+        (Unit::Things, true) => SeriesUnit::PerSecond,
+        (Unit::Bytes, false) => SeriesUnit::Bytes,
+        (Unit::Bytes, true) => SeriesUnit::BytesPerSecond,
+        (Unit::CpuSeconds, true) => SeriesUnit::Cores,
+        (Unit::Seconds, true) => SeriesUnit::Share,
+        (Unit::CpuSeconds | Unit::Seconds, false) => SeriesUnit::Seconds,
+    };
+    let name = SeriesName::new(source, meter.name.name, unit);
+    let labels = meter.name.labels.iter();
+    let name = labels.fold(name, |name, (key, value)| name.with(key, value));
+    (name, meter.value)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -713,5 +757,40 @@ pub(crate) mod tests {
         let usage = between(&reading(100, 50, 0), &reading(300, 90, 10));
         assert_eq!((usage.steal, usage.idle), (Some(0.05), Some(0.2)));
         assert_eq!(between(&reading(1, 1, 1), &reading(1, 1, 1)).steal, None);
+    }
+
+    #[test]
+    fn the_machine_and_this_process_have_series_from_the_second_reading_on() {
+        let mut activity = Activity::default();
+        let me = [std::process::id()];
+        activity.read(&me);
+        std::thread::sleep(std::time::Duration::from_millis(120));
+        let values = activity.read(&me);
+        let find = |source: &str, name: &str, label: &str| {
+            let mut all = values.iter();
+            let found = all.find(|(it, _)| {
+                it.source == source && it.name == name && it.labels.values().any(|it| it == label)
+            });
+            found.map(|(name, value)| (name.unit, *value))
+        };
+        let (unit, cores) = find(MACHINE, "CPU", "user").unwrap();
+        assert_eq!(unit, SeriesUnit::Cores);
+        assert!(
+            (0.0..=1.2 * f64::from(linux::cpus::usable())).contains(&cores),
+            "{cores}"
+        );
+        let (unit, bytes) = find(BROKER, "memory", "anonymous").unwrap();
+        assert_eq!(unit, SeriesUnit::Bytes);
+        assert!(bytes > 1e5, "{bytes}");
+        let (unit, rate) = find(BROKER, "context switches", "waited").unwrap();
+        assert_eq!(unit, SeriesUnit::PerSecond);
+        assert!(rate > 0.0, "it slept");
+        assert!(find(BROKER, "memory", "anonymous").is_some());
+        assert!(
+            activity
+                .read(&[])
+                .iter()
+                .all(|(name, _)| name.source == MACHINE)
+        );
     }
 }

@@ -14,7 +14,7 @@ use experiment::{ProfileSpec, RequireSpec, Requirement};
 
 use super::metrics::MetricsArgs;
 use crate::failure::Failure;
-use crate::labels::labels;
+use crate::run_options::labels;
 
 /// How a run is shown and where it is kept.
 #[derive(Debug, Args)]

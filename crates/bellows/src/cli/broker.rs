@@ -1,17 +1,20 @@
-//! `broker`: the embedded broker in the foreground.
+//! `broker`: the embedded broker in the foreground, its TLS listener, and the report of its faults.
 
+use std::fmt::Write;
 use std::io::{self, BufRead};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
 
-use broker::{Broker, Config, FaultLog, Origin, Stop};
+use broker::{
+    Broker, ClientCertificates, Config, FaultLog, Identity, Injected, Injections, Origin,
+    ServerTls, Stop, TlsListener,
+};
+use brokers::{Certificates, PlayedFault, PlayedFaults};
 use clap::Args;
-use measure::{Bytes, Problem, Time};
+use measure::{Bytes, Nanos, Problem, Time};
 use report::console::prose;
 
-use super::broker_faults;
-use super::broker_tls::BrokerTlsArgs;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
@@ -90,7 +93,7 @@ impl BrokerArgs {
         }
         broker.run(&stop)?;
         if harms && !self.exit_with_stdin {
-            output::print(&broker_faults::printed(&log.injections()))?;
+            output::print(&faults_text(&log.injections()))?;
         }
         Ok(Done::Fine)
     }
@@ -141,7 +144,7 @@ fn follow_stdin(stop: Stop, log: FaultLog) -> Result<(), Failure> {
                 log.begin(Time(at));
             } else if line == "report" {
                 // A parent that does not read any more has ended, and so will this.
-                let _ = output::print(&broker_faults::line(&log.injections()));
+                let _ = output::print(&faults_line(&log.injections()));
             }
         }
         stop.stop();
@@ -158,4 +161,115 @@ fn memory(text: &str) -> Result<Bytes, String> {
     (bytes.0 > 0)
         .then_some(bytes)
         .ok_or_else(|| "no message fits into 0 bytes; give a size such as 512MiB".to_owned())
+}
+
+/// For the run that started this broker.
+fn faults_line(injections: &Injections) -> String {
+    let played = |done: &Injected| PlayedFault {
+        kind: done.kind.to_owned(),
+        count: done.count,
+        start_ns: done.span.map(|span| span.start.0),
+        end_ns: done.span.and_then(|span| span.end).map(|end| end.0),
+    };
+    let played = PlayedFaults {
+        faults: injections.faults.iter().map(played).collect(),
+        published: injections.published,
+        redelivered: injections.redelivered,
+    };
+    let json = serde_json::to_string(&played).unwrap_or_default();
+    format!("{json}\n")
+}
+
+/// For people: one line for each fault, and the two counts that a ledger is compared with.
+fn faults_text(injections: &Injections) -> String {
+    let mut text = String::new();
+    for done in &injections.faults {
+        let _ = write!(text, "{}: {} hit", done.kind, done.count);
+        match (done.span, injections.origin) {
+            (Some(span), Some(origin)) => {
+                let after = span.start.since(origin).as_secs_f64();
+                let _ = write!(text, ", at {after:.3} s");
+                if let Some(length) = span.end.map(|end| end.since(span.start)) {
+                    let _ = match length {
+                        Nanos::ZERO => Ok(()),
+                        length => write!(text, " for {:.3} s", length.as_secs_f64()),
+                    };
+                }
+            }
+            (Some(_), None) => text.push_str(", nobody came"),
+            (None, _) => text.push_str(", its time did not come"),
+        }
+        text.push('\n');
+    }
+    let (published, again) = (injections.published, injections.redelivered);
+    let taken = measure::counted(published, "message");
+    let _ = writeln!(text, "{taken} taken, {again} redelivered");
+    text
+}
+
+/// Options of a TLS listener.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TLS")]
+struct BrokerTlsArgs {
+    /// Address to listen on for TLS, beside --listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    tls_listen: Option<SocketAddr>,
+    /// PEM file with the broker's certificate, followed by those of its issuers
+    #[arg(long, value_name = "FILE", requires_all = ["tls_listen", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with the key of --tls-cert
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Folder for an authority of its own (ca.pem) with certificates for localhost (server.pem) and
+    /// for clients (client.pem, user guest) and their keys; made where it has none of them, and
+    /// nothing is overwritten. It must exist
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "tls_listen",
+        conflicts_with_all = ["tls_cert", "tls_key", "tls_ca"]
+    )]
+    tls_make: Option<PathBuf>,
+    /// PEM file with the authorities of clients' certificates; who shows one may log in by it
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
+    /// Refuse clients without a certificate
+    #[arg(long, requires = "tls_listen")]
+    tls_require_cert: bool,
+}
+
+impl BrokerTlsArgs {
+    /// The listener that is requested.
+    fn listener(self) -> Result<Option<TlsListener>, Failure> {
+        let Some(listen) = self.tls_listen else {
+            return Ok(None);
+        };
+        let (certificate, key, authorities) = match (self.tls_make, self.tls_cert, self.tls_key) {
+            (Some(folder), ..) => {
+                let made = Certificates::find_or_make(&folder).map_err(session::Error::from)?;
+                let (certificate, key) = made.server();
+                (certificate, key, Some(made.authority()))
+            }
+            (None, Some(certificate), Some(key)) => (certificate, key, self.tls_ca),
+            _ => {
+                return Err(Failure::usage(
+                    "--tls-listen needs a certificate",
+                    "give --tls-cert FILE and --tls-key FILE, or --tls-make DIR to have one made",
+                ));
+            }
+        };
+        if self.tls_require_cert && authorities.is_none() {
+            return Err(Failure::usage(
+                "--tls-require-cert: nobody is said to issue clients' certificates",
+                "name their authority with --tls-ca FILE",
+            ));
+        }
+        let clients = authorities.map(|authorities| ClientCertificates {
+            authorities,
+            required: self.tls_require_cert,
+        });
+        let identity = Identity { certificate, key };
+        let tls = ServerTls { identity, clients };
+        Ok(Some(TlsListener { listen, tls }))
+    }
 }

@@ -3,15 +3,19 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use archive::{ComparedMatrix, ComparedSide, RunFilter, RunRecord};
-use clap::Args;
+use archive::{
+    ComparedMatrix, ComparedSide, Comparison, LatencyLog, LogUnit, RunFilter, RunRecord,
+};
+use clap::{Args, ValueEnum};
 use measure::Problem;
 use report::view::ComparisonSource;
-use study::{ComparisonOptions, FunctionCosts, compare_functions, compare_within, comparison};
+use study::{
+    ComparisonOptions, FunctionCosts, compare_functions, compare_logs, compare_within, comparison,
+    read_logs,
+};
 
 use super::args::RunsDir;
-use super::compare_logs::{self, RecordedUnit};
-use super::comparison_files::ComparisonFiles;
+use super::paired::ComparisonFiles;
 use super::paired::{self, PairedFolder, ended};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
@@ -103,7 +107,7 @@ impl CompareArgs {
             force: self.force,
             ..self.margins.options()
         };
-        if compare_logs::are_logs(&self.a, &self.b)? {
+        if are_logs(&self.a, &self.b)? {
             return self.compare_logs(options);
         }
         if self.unit.is_some() {
@@ -157,7 +161,7 @@ impl CompareArgs {
     fn compare_logs(&self, options: ComparisonOptions) -> Result<Done, Failure> {
         self.files.check_logs()?;
         self.files.begin(COMPARISON)?;
-        let logs = compare_logs::compare(&self.a, &self.b, self.unit, options)?;
+        let logs = compared_logs(&self.a, &self.b, self.unit, options)?;
         let compared = ComparedMatrix::of_one(COMPARISON, logs.compared);
         paired::print(&compared, self.json)?;
         self.files.write(&compared, |beside| {
@@ -317,4 +321,86 @@ pub(super) fn level(text: &str) -> Result<f64, String> {
         true => Ok(level),
         false => Err("it takes per cent between 0.1 and 20, such as 5%".to_owned()),
     }
+}
+
+/// Ends of names that are logs, also where no such file exists.
+const ENDS: [&str; 2] = [".hlog", ".hlog.gz"];
+
+/// The unit that a log was recorded in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RecordedUnit {
+    /// Values are nanoseconds
+    Ns,
+    /// Values are microseconds
+    Us,
+    /// Values are milliseconds
+    Ms,
+}
+
+impl From<RecordedUnit> for LogUnit {
+    fn from(unit: RecordedUnit) -> Self {
+        match unit {
+            RecordedUnit::Ns => Self::Nanoseconds,
+            RecordedUnit::Us => Self::Microseconds,
+            RecordedUnit::Ms => Self::Milliseconds,
+        }
+    }
+}
+
+/// The logs of both sides, and the decision.
+struct ComparedLogs {
+    a: Vec<LatencyLog>,
+    b: Vec<LatencyLog>,
+    compared: Comparison,
+}
+
+/// Whether the sides are logs.
+///
+/// # Errors
+/// Where some are and some are runs.
+fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
+    let is_log =
+        |name: &&String| Path::new(name).is_file() || ENDS.iter().any(|end| name.ends_with(end));
+    let all = || a.iter().chain(b);
+    let Some(log) = all().find(is_log) else {
+        return Ok(false);
+    };
+    match all().find(|name| !is_log(name)) {
+        None => Ok(true),
+        Some(run) => Err(Failure::usage(
+            "histogram logs are mixed with runs, of which more is known",
+            "compare logs with logs: that of a run is latency.hlog in its folder",
+        )
+        .observed(format!("{log} is a log, {run} is none"))),
+    }
+}
+
+/// Reads and compares logs.
+fn compared_logs(
+    a: &[String],
+    b: &[String],
+    unit: Option<RecordedUnit>,
+    options: ComparisonOptions,
+) -> Result<ComparedLogs, Failure> {
+    if b.is_empty() {
+        let help = "--with names the logs of B";
+        return Err(Failure::usage("there is nothing to compare with", help));
+    }
+    let real = |name: &String| Path::new(name).canonicalize().ok();
+    let mut seen = Vec::new();
+    for name in a.iter().chain(b) {
+        let path = real(name);
+        if path.is_some() && seen.contains(&path) {
+            return Err(
+                Failure::usage("a log is named twice", "each log is one run of one side")
+                    .observed(name),
+            );
+        }
+        seen.push(path);
+    }
+    let unit = unit.map(LogUnit::from);
+    let read = |names: &[String]| read_logs(names, unit).map_err(Failure::Failed);
+    let (a, b) = (read(a)?, read(b)?);
+    let compared = compare_logs(&a, &b, options).map_err(Failure::Failed)?;
+    Ok(ComparedLogs { a, b, compared })
 }

@@ -1,9 +1,9 @@
-//! Shell completion of options, experiments, runs, and PerfTest's options.
+//! Shell completion of options, experiments, runs, and PerfTest's options; its scripts, and manual pages.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory, Error};
+use clap::{Args, CommandFactory, Error};
 use clap_complete::Shell;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
@@ -11,7 +11,8 @@ use clap_complete::engine::{
 use clap_complete::env::{CompleteEnv, Shells};
 
 use super::{Cli, find};
-use crate::perf_test;
+use crate::failure::{Done, Failure};
+use crate::{output, perf_test};
 
 /// Names the shell that asks for completions.
 const VARIABLE: &str = "BELLOWS_COMPLETE";
@@ -120,4 +121,59 @@ pub(super) fn starting_with(
         let help = (!help.is_empty()).then(|| help.into());
         CompletionCandidate::new(name).help(help)
     })
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  bellows completions bash > /etc/bash_completion.d/bellows
+  bellows completions zsh > ~/.zfunc/_bellows
+  bellows completions fish > ~/.config/fish/completions/bellows.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  bellows man | man -l -
+  bellows man --out /usr/local/share/man/man1";
+
+/// Options of `bellows completions`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// Shell to complete for
+    shell: Shell,
+}
+
+/// Options of `bellows man`.
+#[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
+pub(crate) struct ManArgs {
+    /// Folder to write a page for every command to
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl CompletionsArgs {
+    /// Prints them.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let script = script(self.shell)?;
+        output::print(&String::from_utf8_lossy(&script))?;
+        Ok(Done::Fine)
+    }
+}
+
+impl ManArgs {
+    /// Prints the main page, or writes them all.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        if let Some(dir) = &self.out {
+            let failed = |e| Failure::io("write to", dir, &e);
+            std::fs::create_dir_all(dir).map_err(failed)?;
+            clap_mangen::generate_to(Cli::command(), dir).map_err(failed)?;
+            return Ok(Done::Fine);
+        }
+        let mut text = Vec::new();
+        clap_mangen::Man::new(Cli::command())
+            .render(&mut text)
+            .map_err(|e| Failure::io("draw", Path::new("the manual page"), &e))?;
+        output::print(&String::from_utf8_lossy(&text))?;
+        Ok(Done::Fine)
+    }
 }

@@ -1,6 +1,7 @@
-//! `limit`: trials of one experiment at different rates, which bracket its limit.
+//! `limit`: trials of one experiment at different rates, which bracket its limit, or (`--scale`) with different numbers
+//! of clients, and the law that their throughputs follow.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use archive::{
@@ -10,21 +11,20 @@ use archive::{
 use clap::{Args, value_parser};
 use experiment::{Experiment, RequireSpec, Requirement};
 use measure::{Rate, counted, shell_word};
-use report::console::Shape;
-use session::{Observer, RunOptions};
+use report::console::{self, Shape};
+use session::{Error, Observer, RunOptions};
 use study::{
-    at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, scale_law, scale_plan,
-    suggested_rates,
+    at_rate, at_scale, check_one_group, first_rate, found_limit, limit_trial, next_rate,
+    next_scale, rate_options, scale_law, scale_plan, scale_run, suggested_rates,
 };
 
 use super::args::OutputArgs;
 use super::compare::percent;
-use super::limit_end::tell;
-use super::limit_scale::{self, Scaling};
 use super::perform::{Watched, carry_out, shape, tell_one};
 use super::run::{Changes, load};
 use super::{complete, find, metrics};
 use crate::failure::{Done, Failure};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -119,7 +119,7 @@ impl LimitArgs {
             .extend(slos.map(|that| RequireSpec { that }));
         if let Some(scale) = &self.scale {
             let scale = scale_plan(scale, self.confirm).map_err(Failure::Usage)?;
-            let first = limit_scale::check(&experiment, &scale)?;
+            let first = check_scale(&experiment, &scale)?;
             let fresh = LimitTrials {
                 scale: Some(scale),
                 ..self.fresh(&experiment, LimitPlan::default(), &first)
@@ -214,7 +214,7 @@ impl LimitArgs {
                 let lock = find::kept(&dir)?;
                 let stopped = LimitTrials::read(&dir)?;
                 let varied = |it: &LimitTrials| it.scale.as_ref().map(|it| it.key.clone());
-                let now = limit_scale::as_then(experiment, &stopped, &fresh)?;
+                let now = scale_as_then(experiment, &stopped, &fresh)?;
                 if stopped.experiment != now
                     || stopped.plan.first != fresh.plan.first
                     || varied(&stopped) != varied(&fresh)
@@ -370,7 +370,7 @@ impl Search<'_> {
     /// Decides from the trials, and reports the decision.
     fn tell(&mut self) -> Result<Done, Failure> {
         self.decide();
-        tell(&self.args.output, &self.dir, &self.trials)
+        tell_trials(&self.args.output, &self.dir, &self.trials)
     }
 
     /// The command lines that run the experiment at a calm and at a busy rate.
@@ -397,5 +397,211 @@ impl Search<'_> {
     fn stopped(&self) -> Failure {
         let made = counted(self.trials.trials.len() as u64, "trial");
         find::stopped(&format!("stopped after {made}"), &self.dir)
+    }
+}
+
+/// Prints and stores the trials' result with its page, and returns the command's exit.
+fn tell_trials(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<Done, Failure> {
+    match output.json {
+        true => output::print_json(trials)?,
+        false => output::print(&console::limit(trials, output::style()))?,
+    }
+    // What was measured for hours is shown, whatever becomes of the files.
+    trials.write(dir)?;
+    let page = report::html::write_limit(dir)?;
+    let kept = format!("page: {}", page.display());
+    match output.json {
+        true if output.quiet => {}
+        true => output::line_aside(&kept),
+        false => output::print(&format!("{kept}\n"))?,
+    }
+    Ok(done_after(trials, output.strict))
+}
+
+/// The command's exit after these trials.
+fn done_after(trials: &LimitTrials, is_strict: bool) -> Done {
+    let is_answered = trials.is_answered();
+    match is_strict && (trials.is_invalid() || !is_answered) {
+        true => Done::Invalid,
+        false if is_answered => Done::Fine,
+        false => Done::Unknown,
+    }
+}
+
+/// Runs with different numbers of clients, as far as they were made.
+struct Scaling<'a> {
+    output: &'a OutputArgs,
+    dir: PathBuf,
+    experiment: Experiment,
+    trials: LimitTrials,
+}
+
+/// Refuses numbers of clients that the experiment cannot have, before anything is started.
+fn check_scale(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experiment, Failure> {
+    let mut first = None;
+    check_one_group(experiment, &scale.key).map_err(Failure::Usage)?;
+    for clients in &scale.values {
+        let scaled = at_scale(experiment, &scale.key, *clients).map_err(Error::from)?;
+        scaled.validate().map_err(Error::from)?;
+        if !scaled.ends_by_itself() {
+            return Err(Failure::usage(
+                "a run needs an end",
+                "give it one, such as --set phases.measure=30s",
+            ));
+        }
+        first.get_or_insert(scaled);
+    }
+    first.ok_or_else(|| Failure::usage("there are no numbers of clients", "give --scale some"))
+}
+
+/// The experiment as a resumed folder holds it: with the least number of clients that it had then. Further numbers may
+/// be smaller.
+fn scale_as_then(
+    experiment: &Experiment,
+    stopped: &LimitTrials,
+    fresh: &LimitTrials,
+) -> Result<serde_json::Value, Failure> {
+    let least = |of: &LimitTrials| of.scale.as_ref()?.values.first().copied();
+    match (&fresh.scale, least(stopped)) {
+        (Some(scale), Some(least)) => {
+            let then = at_scale(experiment, &scale.key, least).map_err(Error::from)?;
+            Ok(then.to_json())
+        }
+        _ => Ok(fresh.experiment.clone()),
+    }
+}
+
+impl Scaling<'_> {
+    /// Makes the runs and prints their result.
+    fn execute(mut self) -> Result<Done, Failure> {
+        let watched = Watched::start()?;
+        let broken = self.make_all(&watched).err();
+        let told = tell_trials(self.output, &self.dir, &self.trials);
+        watched.check()?;
+        match (broken, told) {
+            // What was measured is shown before what ended it.
+            (Some(failure), Ok(_)) => Err(failure.already_printed()),
+            (Some(failure), Err(_)) => Err(failure),
+            (None, told) => told,
+        }
+    }
+
+    fn make_all(&mut self, watched: &Watched) -> Result<(), Failure> {
+        while let Some(clients) = self.trials.scale.as_ref().and_then(next_scale) {
+            match self.make_one(clients, watched) {
+                // Before it was ready: what was made before is kept all the same.
+                Err(Failure::Stopped(_)) => return Err(self.stopped()),
+                other => other?,
+            }
+            if watched.control().is_stopping() {
+                return Err(self.stopped());
+            }
+        }
+        Ok(())
+    }
+
+    fn make_one(&mut self, clients: u32, watched: &Watched) -> Result<(), Failure> {
+        let Some(scale) = self.trials.scale.as_mut() else {
+            return Ok(());
+        };
+        let scaled = at_scale(&self.experiment, &scale.key, clients).map_err(Error::from)?;
+        let all = scale.values.len() * scale.repeats as usize;
+        let about = format!(
+            "run {} of {all}, {}",
+            scale.runs.len() + 1,
+            counted(clients.into(), scale.noun().trim_end_matches('s'))
+        );
+        let shape = Shape {
+            title: format!("{}, {about}", self.trials.name),
+            several: true,
+            ..shape(&scaled)
+        };
+        let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
+            session::run_again_if_not_ready(&scaled, options, control, observer)
+        };
+        let carried = carry_out(
+            self.output,
+            Some(self.dir.clone()),
+            shape,
+            watched,
+            None,
+            work,
+        )?;
+        let record = carried.outcome.record;
+        match record.state {
+            RunState::Complete => {}
+            // It is made anew when somebody goes on.
+            RunState::Interrupted => return Ok(()),
+            _ => return Err(Failure::of_run(record)),
+        }
+        scale.runs.push(scale_run(clients, &record));
+        scale.law = scale_law(scale);
+        self.trials.write(&self.dir)?;
+        tell_one(self.output, &about, &record)?;
+        carried.report.map(|_| ())
+    }
+
+    /// How to resume after a signal.
+    fn stopped(&self) -> Failure {
+        let made = self.trials.scale.as_ref().map_or(0, |it| it.runs.len());
+        let made = counted(made as u64, "run");
+        find::stopped(&format!("stopped after {made}"), &self.dir)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Finding, FoundLimit, ScaleDoubt, ScaleLaw, ScaleRun, Tier, Warning};
+
+    use super::*;
+
+    /// With numbers of clients, --strict did nothing where a law was fitted, and a law that the throughputs do not
+    /// follow was fine.
+    #[test]
+    fn every_kind_of_search_ends_by_one_rule() {
+        let warned = |is_invalid: bool| {
+            let warning = Warning::new(Tier::Invalid, Finding::DebugBuild {});
+            is_invalid.then_some(warning).into_iter().collect()
+        };
+        let rates = |confirmed, is_invalid| LimitTrials {
+            trials: vec![LimitTrial {
+                outcome: LimitOutcome::Held,
+                cautions: warned(is_invalid),
+                ..LimitTrial::default()
+            }],
+            found: Some(FoundLimit {
+                confirmed,
+                ..FoundLimit::default()
+            }),
+            ..LimitTrials::default()
+        };
+        let clients = |is_followed: bool, is_invalid| LimitTrials {
+            scale: Some(ScaleRuns {
+                runs: vec![ScaleRun {
+                    cautions: warned(is_invalid),
+                    ..ScaleRun::default()
+                }],
+                law: Some(ScaleLaw {
+                    no_peak: (!is_followed).then_some(ScaleDoubt::PoorFit),
+                    ..ScaleLaw::default()
+                }),
+                ..ScaleRuns::default()
+            }),
+            ..LimitTrials::default()
+        };
+        for (is_answered, is_invalid, ends, ends_strictly) in [
+            (true, false, Done::Fine, Done::Fine),
+            (false, false, Done::Unknown, Done::Invalid),
+            (true, true, Done::Fine, Done::Invalid),
+            (false, true, Done::Unknown, Done::Invalid),
+        ] {
+            for of in [
+                rates(is_answered, is_invalid),
+                clients(is_answered, is_invalid),
+            ] {
+                assert_eq!(done_after(&of, false), ends, "{of:?}");
+                assert_eq!(done_after(&of, true), ends_strictly, "{of:?}");
+            }
+        }
     }
 }

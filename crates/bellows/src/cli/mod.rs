@@ -4,15 +4,11 @@ mod ab;
 mod args;
 mod artemis;
 mod broker;
-mod broker_faults;
-mod broker_tls;
 mod calibrate;
 mod churn;
 mod clients;
 mod command_line;
 mod compare;
-mod compare_logs;
-mod comparison_files;
 mod complete;
 mod connect;
 mod diff;
@@ -25,11 +21,8 @@ mod header;
 mod help;
 mod history;
 mod limit;
-mod limit_end;
-mod limit_scale;
 mod load;
 mod metrics;
-mod observer;
 mod option_names;
 mod paired;
 mod perf_test;
@@ -45,8 +38,6 @@ mod runs;
 mod scrape;
 mod secret;
 mod security;
-mod selected;
-mod shell;
 mod top;
 mod topology;
 
@@ -139,9 +130,9 @@ pub(crate) enum Command {
     /// Explain a command or a topic: the documents are in the binary
     Help(help::HelpArgs),
     /// Print the completions for a shell
-    Completions(shell::CompletionsArgs),
+    Completions(complete::CompletionsArgs),
     /// Print the manual, or write a page for every command
-    Man(shell::ManArgs),
+    Man(complete::ManArgs),
 }
 
 impl Command {

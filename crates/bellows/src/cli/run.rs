@@ -1,17 +1,20 @@
-//! `run` and `demo`: an experiment from a file or built in.
+//! `run` and `demo`: an experiment from a file or built in. `run --observer`: the cost of profiling itself, for each
+//! given event, frequency and way to unwind stacks.
 
 use std::path::{Path, PathBuf};
 
+use archive::{ObserverRow, ObserverTable, RunState};
 use clap::Args;
-use experiment::Experiment;
-use measure::Problem;
-use report::console::Shape;
-use session::Error;
+use clap::builder::PossibleValuesParser;
+use experiment::{Experiment, ProfileSpec};
+use measure::{Length, Problem};
+use report::console::{self, Shape};
+use session::{Error, Event, RunOptions, Stacks};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::command_line::Assignment;
-use super::observer::{self, Observed, ObserverArgs};
-use super::{complete, perform};
+use super::perform::Watched;
+use super::{complete, metrics, perform};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -132,7 +135,7 @@ impl RunArgs {
             }
             Observed::Each(experiments) => {
                 self.require.none_with("--observer and several events")?;
-                observer::table(&experiments, &self.output)
+                observer_table(&experiments, &self.output)
             }
         }
     }
@@ -175,4 +178,238 @@ fn list() -> Result<Done, Failure> {
     let rows: Vec<(&str, String)> = all.iter().map(|e| (e.name, e.description())).collect();
     output::print(&report::console::listed(&rows, output::style()))?;
     Ok(Done::Fine)
+}
+
+/// Default length of a block.
+const BLOCK: Length = Length::seconds(1);
+
+/// How a run is profiled beside its events.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Profile")]
+struct ObserverArgs {
+    /// Tell what profiling itself costs: switch it on and off in blocks of a second (profile.blocks), in random order;
+    /// with several events, frequencies or ways to unwind, a run for each and a table. See
+    /// `bellows help observer-effect`
+    #[arg(long)]
+    observer: bool,
+    /// Samples per second of each running thread, of events that are too many to take each; several with --observer
+    #[arg(long, value_name = "HZ,…", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    freq: Vec<u32>,
+    /// How stacks are unwound: by what makes most of them whole, or by frame pointers alone; both with --observer
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(Stacks::ALL.map(|(name, _)| name)))]
+    stacks: Vec<String>,
+}
+
+/// Commands about an experiment.
+enum Observed {
+    /// One run of it.
+    Once(Box<Experiment>),
+    /// A run of each.
+    Each(Vec<Experiment>),
+}
+
+impl ObserverArgs {
+    /// Changes how the experiment is profiled, whose events `events` were named on the command line.
+    fn apply(&self, mut experiment: Experiment, events: &[String]) -> Result<Observed, Failure> {
+        let profile = &mut experiment.profile;
+        if self.observer {
+            profile.blocks.get_or_insert(BLOCK);
+        }
+        let events = match events.is_empty() {
+            true => profile.events.clone(),
+            false => events.to_vec(),
+        };
+        let several = self.freq.len() > 1 || self.stacks.len() > 1;
+        if !self.observer && several {
+            return Err(Failure::usage(
+                "several frequencies, or ways to unwind stacks, are several runs",
+                "name one of each, or compare what they cost with --observer",
+            ));
+        }
+        if self.observer && (several || events.len() > 1) {
+            return Ok(Observed::Each(self.each(&experiment, &events)));
+        }
+        set(profile, self.freq.first().copied(), self.stacks.first());
+        Ok(Observed::Once(Box::new(experiment)))
+    }
+
+    /// The experiment with each event, frequency and way to unwind.
+    fn each(&self, experiment: &Experiment, events: &[String]) -> Vec<Experiment> {
+        let profile = &experiment.profile;
+        let mut frequencies = self.freq.clone();
+        if frequencies.is_empty() {
+            frequencies.push(profile.frequency);
+        }
+        let mut stacks = self.stacks.clone();
+        if stacks.is_empty() {
+            stacks.push(profile.stacks.clone());
+        }
+        let mut all = Vec::new();
+        for event in events {
+            let paced = Event::named(event).is_some_and(|event| event.has_frequency());
+            // Where each event is a sample, all frequencies are one.
+            let distinct = if paced { frequencies.len() } else { 1 };
+            for frequency in frequencies.iter().take(distinct) {
+                for way in &stacks {
+                    let mut one = experiment.clone();
+                    one.profile.events = vec![event.clone()];
+                    set(&mut one.profile, Some(*frequency), Some(way));
+                    all.push(one);
+                }
+            }
+        }
+        all
+    }
+}
+
+fn set(profile: &mut ProfileSpec, frequency: Option<u32>, stacks: Option<&String>) {
+    if let Some(frequency) = frequency {
+        profile.frequency = frequency;
+    }
+    if let Some(stacks) = stacks {
+        profile.stacks.clone_from(stacks);
+    }
+}
+
+/// Runs each in turn, and prints the cost of profiling. The first that does not end as planned is the last.
+fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Done, Failure> {
+    for experiment in experiments {
+        experiment.validate().map_err(Error::from)?;
+    }
+    let watched = Watched::start()?;
+    let name = experiments.first().map_or("", |it| it.name.as_str());
+    let mut exporter = output.metrics.start(name, output.quiet)?;
+    let mut found = ObserverTable {
+        schema: ObserverTable::SCHEMA.to_owned(),
+        name: name.to_owned(),
+        rows: Vec::new(),
+    };
+    let (mut done, mut broken) = (Done::Fine, None);
+    for (number, experiment) in experiments.iter().enumerate() {
+        let mut row = row_of(experiment);
+        let about = format!(
+            "run {} of {}, {}",
+            number + 1,
+            experiments.len(),
+            told(&row)
+        );
+        let shape = Shape {
+            title: format!("{name}, {about}"),
+            several: true,
+            ..perform::shape(experiment)
+        };
+        let runs = Some(output.runs.runs.clone());
+        let work = |options: &RunOptions,
+                    control: &load::Control,
+                    observer: &mut dyn session::Observer| {
+            session::run(experiment, options, control, observer)
+        };
+        let carried =
+            match perform::carry_out(output, runs, shape, &watched, exporter.as_mut(), work) {
+                Ok(carried) => carried,
+                // What the earlier ones measured is told before this one's failure.
+                Err(failure) => {
+                    broken = Some(failure);
+                    break;
+                }
+            };
+        let record = &carried.outcome.record;
+        if !output.quiet {
+            output::aside(&console::repeated(&about, record, output::style_aside()));
+        }
+        done = done.max(perform::judge(output, record)?);
+        if let Some(summary) = &record.summary {
+            row.run_dir.clone_from(&summary.run_dir);
+            row.observer_effect.clone_from(&summary.observer_effect);
+        }
+        found.rows.push(row);
+        if record.state != RunState::Complete || watched.control().is_stopping() {
+            break;
+        }
+    }
+    metrics::finish(exporter);
+    if !found.rows.is_empty() {
+        match output.json {
+            true => output::print_json(&found)?,
+            false => output::print(&console::observer_table(&found, output::style()))?,
+        }
+    }
+    watched.check()?;
+    broken.map_or(Ok(done), Err)
+}
+
+fn row_of(experiment: &Experiment) -> ObserverRow {
+    let profile = &experiment.profile;
+    let event = profile.events.first().cloned().unwrap_or_default();
+    let paced = Event::named(&event).is_some_and(|event| event.has_frequency());
+    ObserverRow {
+        frequency: paced.then_some(profile.frequency),
+        stacks: profile.stacks.clone(),
+        event,
+        ..ObserverRow::default()
+    }
+}
+
+/// `cpu at 999 Hz, whole stacks`.
+fn told(row: &ObserverRow) -> String {
+    let often = row
+        .frequency
+        .map_or_else(String::new, |hertz| format!(" at {hertz} Hz"));
+    format!("{}{often}, stacks {}", row.event, row.stacks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(freq: &[u32], stacks: &[&str]) -> ObserverArgs {
+        ObserverArgs {
+            observer: true,
+            freq: freq.to_vec(),
+            stacks: stacks.iter().map(|it| (*it).to_owned()).collect(),
+        }
+    }
+
+    fn demo() -> Experiment {
+        Experiment::built_in("demo").expect("the demo")
+    }
+
+    #[test]
+    fn each_event_has_a_run_of_each_frequency_where_it_has_one() {
+        let events = ["cpu", "off-cpu", "page-faults"].map(str::to_owned);
+        let args = args(&[99, 9_999], &["whole", "frame-pointers"]);
+        let Ok(Observed::Each(all)) = args.apply(demo(), &events) else {
+            panic!("several runs");
+        };
+        let rows: Vec<String> = all.iter().map(|it| told(&row_of(it))).collect();
+        assert_eq!(rows.len(), 4 + 2 + 4, "{rows:?}");
+        assert_eq!(rows[0], "cpu at 99 Hz, stacks whole");
+        assert_eq!(rows[4], "off-cpu, stacks whole");
+        assert!(all.iter().all(|it| it.profile.blocks == Some(BLOCK)));
+        assert!(all.iter().all(|it| it.profile.events.len() == 1));
+    }
+
+    #[test]
+    fn one_of_each_is_one_run() {
+        let Ok(Observed::Once(one)) = args(&[4_999], &[]).apply(demo(), &[]) else {
+            panic!("one run");
+        };
+        assert_eq!(
+            (one.profile.frequency, one.profile.blocks),
+            (4_999, Some(BLOCK))
+        );
+        let without = ObserverArgs {
+            observer: false,
+            ..args(&[99, 999], &[])
+        };
+        assert!(without.apply(demo(), &[]).is_err());
+        let mut longer = demo();
+        longer.profile.blocks = Some(Length::seconds(2));
+        let Ok(Observed::Once(one)) = args(&[], &[]).apply(longer, &[]) else {
+            panic!("one run");
+        };
+        assert_eq!(one.profile.blocks, Some(Length::seconds(2)));
+    }
 }

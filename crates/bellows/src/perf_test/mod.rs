@@ -29,8 +29,7 @@ use report::perf_test::Sums;
 use session::RunOutcome;
 
 use crate::failure::{Done, Failure};
-use crate::labels::labels;
-use crate::run_options::run_options;
+use crate::run_options::{labels, run_options};
 use crate::{output, pictures, signals};
 use exposition::Exposition;
 use resolved::{Format, ResolvedRun};

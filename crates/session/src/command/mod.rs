@@ -1,8 +1,6 @@
 //! Any program as the load: it is started when the load begins, runs until the measured phase ends, and loads the
 //! broker in its own way. bellows counts what it uses and keeps what it prints; it sees no messages of it.
 
-mod ending;
-mod output;
 mod process;
 
 use std::path::PathBuf;

@@ -8,15 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use linux::ProcessId;
+use linux::{ProcessId, processes};
 use load::{Error, ProgramEnd};
 use measure::{Problem, Time};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::Signal;
 
 use super::Program;
-use super::ending::{EndRequests, LoadProcess};
-use super::output::Output;
 use brokers::guardian::{Command as Guarded, Guardian, Message};
 use brokers::managed::Workspace;
 
@@ -344,6 +342,182 @@ fn find(name: &str, path: &OsStr) -> Result<PathBuf, String> {
     }
 }
 
+/// Bytes that are kept of the beginning of a program's output, and as many of its end.
+const KEPT: usize = 256 * 1024;
+
+/// The beginning and the end of a program's output.
+#[derive(Debug, Default)]
+struct Output {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// Bytes between them that were not kept.
+    left_out: usize,
+}
+
+impl Output {
+    fn add(&mut self, bytes: &[u8]) {
+        let room = KEPT.saturating_sub(self.first.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(room);
+        self.first.extend_from_slice(first);
+        self.last.extend_from_slice(rest);
+        // Moved seldom, not for each line.
+        if self.last.len() > 2 * KEPT {
+            let over = self.last.len() - KEPT;
+            self.last.drain(..over);
+            self.left_out += over;
+        }
+    }
+
+    /// The kept output. Left out are whole lines where there are any: half a line may hold half a secret.
+    fn text(&self) -> String {
+        let over = self.last.len().saturating_sub(KEPT);
+        if self.left_out + over == 0 {
+            let all = [self.first.as_slice(), &self.last].concat();
+            return String::from_utf8_lossy(&all).into_owned();
+        }
+        let is_end = |byte: &u8| *byte == b'\n';
+        let first = self.first.iter().rposition(is_end);
+        let first = first.map_or(self.first.as_slice(), |end| self.first.split_at(end + 1).0);
+        let last = self.last.split_at(over).1;
+        let begin = last.iter().position(is_end);
+        let last = begin.map_or(last, |end| last.split_at(end + 1).1);
+        let kept = first.len() + last.len();
+        let left_out = self.first.len() + self.left_out + self.last.len() - kept;
+        format!(
+            "{}\n[{} bytes are left out]\n{}",
+            String::from_utf8_lossy(first),
+            measure::count(left_out as u64),
+            String::from_utf8_lossy(last)
+        )
+    }
+}
+
+/// A program that passes signals on to its only child, and ends with it.
+const HANDS_ON: &str = "timeout";
+
+/// A process that runs.
+#[derive(Clone, Debug)]
+struct LoadProcess {
+    id: ProcessId,
+    parent: u32,
+    command: String,
+    /// The pipe that it reads.
+    reads: Option<processes::PipeId>,
+    /// The pipes that it may write to.
+    writes: Vec<processes::PipeId>,
+}
+
+impl LoadProcess {
+    /// All descendants of this process that have not ended.
+    fn below(ancestor: u32) -> Vec<Self> {
+        let all = processes::descendants(ancestor).into_iter();
+        all.filter_map(Self::of).collect()
+    }
+
+    fn of(pid: u32) -> Option<Self> {
+        let stat = processes::stat(pid).filter(|stat| !stat.ended())?;
+        Some(Self {
+            id: stat.id(pid),
+            parent: stat.parent,
+            command: stat.command,
+            reads: processes::pipe_read(pid),
+            writes: processes::pipes_written(pid),
+        })
+    }
+
+    /// Whether it ends by itself once this other one has.
+    fn ends_after(&self, other: &Self) -> bool {
+        let is_fed = self.reads.is_some_and(|it| other.writes.contains(&it));
+        let has_started = self.command == HANDS_ON && other.parent == self.id.pid;
+        self.id != other.id && (is_fed || has_started)
+    }
+}
+
+/// A process that has not been asked.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    id: ProcessId,
+    /// The process waits for others now.
+    waits: bool,
+    /// The process had to wait, and has the rest of the time to end by itself.
+    has_waited: bool,
+}
+
+/// Processes to end now.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Turn {
+    ask: Vec<ProcessId>,
+    kill: Vec<ProcessId>,
+}
+
+/// The end of a load's processes.
+#[derive(Debug, Default)]
+struct EndRequests {
+    has_begun: bool,
+    is_last: bool,
+    waiting: Vec<Waiting>,
+    asked: Vec<ProcessId>,
+}
+
+impl EndRequests {
+    /// Whether the last turn has begun.
+    const fn is_last(&self) -> bool {
+        self.is_last
+    }
+
+    /// The processes to end now: at first those that were running, later also orphans that `adopter` has inherited.
+    /// Children that a process starts after it was asked are left alone: they may print its last words. Readers end by
+    /// themselves after those that they read from. In the `last` turn all that remain are asked, and processes that
+    /// others still read from are killed, so that their readers get the rest of the pipes.
+    fn turn(&mut self, all: &[LoadProcess], adopter: u32, last: bool) -> Turn {
+        for one in all {
+            let is_known =
+                self.asked.contains(&one.id) || self.waiting.iter().any(|it| it.id == one.id);
+            if !is_known && (!self.has_begun || one.parent == adopter) {
+                self.waiting.push(Waiting {
+                    id: one.id,
+                    waits: false,
+                    has_waited: false,
+                });
+            }
+        }
+        self.has_begun = true;
+        let find = |id: ProcessId| all.iter().find(|it| it.id == id);
+        self.waiting.retain(|it| find(it.id).is_some());
+        for one in &mut self.waiting {
+            one.waits = find(one.id).is_some_and(|it| all.iter().any(|other| it.ends_after(other)));
+            one.has_waited |= one.waits;
+        }
+        // Those whose writers are killed have their time after it.
+        let begins_last = last && !self.is_last;
+        self.is_last |= last;
+        let is_ready = |it: &Waiting| !it.waits && (!it.has_waited || begins_last);
+        let has_asked = self.asked.iter().any(|id| find(*id).is_some());
+        // Where all wait for each other, or for one that nobody asks, none would end.
+        let is_stuck = !has_asked && self.waiting.iter().all(|it| it.waits);
+        let ready = self.waiting.extract_if(.., |it| is_stuck || is_ready(it));
+        let ask: Vec<ProcessId> = ready.map(|it| it.id).collect();
+        self.asked.extend(&ask);
+        let mut kill = match begins_last {
+            true => self.waited_for(all),
+            false => Vec::new(),
+        };
+        kill.retain(|id| !ask.contains(id));
+        Turn { ask, kill }
+    }
+
+    /// Processes that others wait for, were not asked, and do not wait themselves.
+    fn waited_for(&self, all: &[LoadProcess]) -> Vec<ProcessId> {
+        let is_waiting = |one: &LoadProcess| self.waiting.iter().any(|it| it.id == one.id);
+        let keeps_one = |one: &LoadProcess| {
+            let mut others = all.iter();
+            others.any(|other| is_waiting(other) && other.ends_after(one))
+        };
+        let found = all.iter().filter(|one| !is_waiting(one) && keeps_one(one));
+        found.map(|it| it.id).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,5 +540,120 @@ mod tests {
         let missing = find("no-such-program", &path).unwrap_err();
         assert!(missing.contains("PATH"), "{missing}");
         assert!(find("./no-such-program", &path).is_err());
+    }
+
+    #[test]
+    fn of_a_long_output_beginning_and_end_are_kept() {
+        let mut output = Output::default();
+        output.add(b"begin\n");
+        let line = [[b'x'; 999].as_slice(), b"\n"].concat();
+        (0..5000).for_each(|_| output.add(&line));
+        output.add(b"end");
+        let text = output.text();
+        assert!(text.starts_with("begin\nxxx") && text.ends_with("xxx\nend"));
+        assert!(text.len() < 2 * KEPT + 100, "{}", text.len());
+        assert!(output.last.len() <= 2 * KEPT);
+        let (before, rest) = text.split_once("\n[").unwrap();
+        let (left_out, after) = rest.split_once(" bytes are left out]\n").unwrap();
+        let left_out: usize = left_out.replace(',', "").parse().unwrap();
+        assert_eq!(before.len() + left_out + after.len(), 5_000_009);
+        // Whole lines.
+        assert!(before.ends_with("x\n") && after.starts_with(&"x".repeat(999)));
+    }
+
+    #[test]
+    fn a_short_output_is_kept_as_a_whole() {
+        let mut output = Output::default();
+        output.add(b"all of \xff it");
+        assert_eq!(output.text(), "all of \u{fffd} it");
+    }
+
+    #[test]
+    fn an_output_without_lines_is_kept_in_part() {
+        let mut output = Output::default();
+        output.add(&vec![b'y'; 3 * KEPT]);
+        let text = output.text();
+        let kept = measure::count(KEPT as u64);
+        assert!(text.contains(&format!("[{kept} bytes are left out]")));
+    }
+
+    /// Number, parent, command, the pipe that it reads and the one that it writes.
+    type Row = (u32, u32, &'static str, Option<u64>, Option<u64>);
+
+    fn turn(ending: &mut EndRequests, all: &[Row], last: bool) -> (Vec<u32>, Vec<u32>) {
+        let pipe = |inode| processes::PipeId { device: 1, inode };
+        let running = |&(pid, parent, command, reads, writes): &Row| LoadProcess {
+            id: ProcessId::new(pid, 5),
+            parent,
+            command: command.to_owned(),
+            reads: reads.map(pipe),
+            writes: writes.map(pipe).into_iter().collect(),
+        };
+        let all: Vec<LoadProcess> = all.iter().map(running).collect();
+        let Turn { ask, kill } = ending.turn(&all, 1, last);
+        let numbers = |ids: Vec<ProcessId>| ids.into_iter().map(|id| id.pid).collect();
+        (numbers(ask), numbers(kill))
+    }
+
+    fn asked(ending: &mut EndRequests, all: &[Row]) -> Vec<u32> {
+        let (ask, kill) = turn(ending, all, false);
+        assert_eq!(kill, [0; 0]);
+        ask
+    }
+
+    #[test]
+    fn what_reads_from_others_is_asked_after_them() {
+        let mut ending = EndRequests::default();
+        let (sh, load) = ((2, 1, "sh", None, None), (3, 2, "load", None, Some(7)));
+        let sed = (4, 2, "sed", Some(7), Some(8));
+        let tee = (5, 2, "tee", Some(8), None);
+        assert_eq!(asked(&mut ending, &[sh, load, sed, tee]), [2, 3]);
+        // The shell has ended. What the load starts at its end is its own affair.
+        let (orphan, last) = ((3, 1, "load", None, Some(7)), (6, 3, "curl", None, None));
+        assert_eq!(asked(&mut ending, &[orphan, last, sed, tee]), [0; 0]);
+        // The load has ended and left it; who reads from it has the rest of the time.
+        let last = (6, 1, "curl", None, None);
+        assert_eq!(asked(&mut ending, &[last, sed, tee]), [6]);
+        assert_eq!(asked(&mut ending, &[sed, tee]), [0; 0]);
+        let next = turn(&mut ending, &[sed, tee], true);
+        assert_eq!(next, (vec![4], vec![]), "it has not ended by itself");
+        assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_does_not_end_is_killed_before_what_reads_from_it() {
+        let mut ending = EndRequests::default();
+        let load = (3, 1, "load", None, Some(7));
+        let (sed, tee) = (
+            (4, 1, "sed", Some(7), Some(8)),
+            (5, 1, "tee", Some(8), None),
+        );
+        assert_eq!(asked(&mut ending, &[load, sed, tee]), [3]);
+        assert_eq!(asked(&mut ending, &[load, sed, tee]), [0; 0]);
+        assert!(!ending.is_last());
+        let next = turn(&mut ending, &[load, sed, tee], true);
+        assert_eq!(next, (vec![], vec![3]));
+        assert!(ending.is_last());
+        // These have what is left of the time.
+        assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![], vec![]));
+        assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_hands_its_end_on_is_not_asked_beside_its_program() {
+        let mut ending = EndRequests::default();
+        let timeout = (2, 1, "timeout", None, None);
+        let load = (3, 2, "load", None, None);
+        assert_eq!(asked(&mut ending, &[timeout, load]), [3]);
+        assert_eq!(asked(&mut ending, &[timeout]), [0; 0]);
+        assert_eq!(turn(&mut ending, &[timeout], true).0, [2]);
+    }
+
+    #[test]
+    fn those_that_wait_for_each_other_are_all_asked() {
+        let mut ending = EndRequests::default();
+        let one = (2, 1, "a", Some(7), Some(8));
+        let other = (3, 1, "b", Some(8), Some(7));
+        assert_eq!(asked(&mut ending, &[one, other]), [2, 3]);
     }
 }

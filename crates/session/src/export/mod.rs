@@ -2,9 +2,7 @@
 //! served as an OpenMetrics page, and pushed to metrics servers. [`Exporter`] stands between the run and its other
 //! observers.
 
-mod influx;
 mod open_metrics;
-mod otlp;
 mod snapshot;
 mod target;
 

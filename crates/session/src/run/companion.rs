@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use archive::{FaultOutcome, RunRecord, RunSummary, SeriesName, TracedCall, Warning};
+use archive::{FaultOutcome, OwnFault, RunRecord, RunSummary, SeriesName, TracedCall, Warning};
 use load::{Outcome, RunEvent};
-use measure::{Nanos, Phase, Time};
+use measure::{Clock, Nanos, Phase, Time};
 
-use super::returned::Returned;
+use super::profiling::Returned;
+use crate::look::{self, Looks};
 use crate::usage::{Killed, Reading};
 
 /// A part of a run beside its load. What takes time it does on threads of its own. The thread that keeps the run
@@ -106,4 +107,65 @@ pub(crate) struct SeriesRow {
     pub(crate) since: Time,
     pub(crate) length: Nanos,
     pub(crate) values: Vec<(SeriesName, f64)>,
+}
+
+/// Time span of a fault's effect: until what it took away was back and confirmed again.
+pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
+    let length = match (fault.back_s, fault.asked_s) {
+        (Some(back), _) => back.max(fault.first_confirm_s.unwrap_or(0.0)),
+        (None, Some(_)) => f64::INFINITY,
+        (None, None) if fault.for_good => f64::INFINITY,
+        // It took place in a moment, or not at all.
+        (None, None) => fault.failed.is_none().then_some(0.0)?,
+    };
+    Some(OwnFault {
+        name: named(fault),
+        from_s: fault.t,
+        until_s: fault.t + length,
+    })
+}
+
+/// The fault of the run itself that had a node away at some time between these, in seconds of the run.
+pub(super) fn fault_of_node(
+    faults: &[FaultOutcome],
+    node: usize,
+    from: f64,
+    until: f64,
+) -> Option<OwnFault> {
+    let its = |fault: &&FaultOutcome| fault.node.unwrap_or(0) as usize == node;
+    let mut its = faults.iter().filter(its).filter_map(own_fault);
+    its.find(|it| it.from_s <= until && it.until_s >= from)
+}
+
+/// A fault as text: `kill of node 1`.
+pub(super) fn named(fault: &FaultOutcome) -> String {
+    match fault.node {
+        Some(node) => format!("{} of node {node}", fault.kind),
+        None => fault.kind.clone(),
+    }
+}
+
+impl Companion for Looks {
+    fn second(&mut self, _: &Second) -> Collected {
+        self.read();
+        Collected::default()
+    }
+
+    /// Keeps the looks into the broker, and warns of those during the load.
+    fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
+        self.read();
+        let origin = run.record.origin;
+        run.record.looks = self.spans(origin, Clock.now());
+        let seconds = |at: Time| at.since(origin).as_secs_f64();
+        let phases = run.outcome.phases.iter();
+        let load = phases
+            .filter(|it| it.phase != Phase::Drain)
+            .map(|it| (seconds(it.start), seconds(it.end)))
+            .reduce(|(begin, end), (from, to)| (begin.min(from), end.max(to)));
+        let warning = load.and_then(|load| look::warning(&run.record.looks, load));
+        Collected {
+            warnings: warning.into_iter().collect(),
+            ..Collected::default()
+        }
+    }
 }

@@ -4,8 +4,8 @@ use archive::{BrokerUse, ChurnFacts, Ended, Facts, Lacking, LoopUse, OwnFault, P
 use load::Silence;
 use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
 
+use super::companion::{named, own_fault};
 use super::lasting::per_second;
-use super::own_faults::{named, own_fault};
 use super::recording::{Recording, WholeSecond};
 use crate::judge::{LAG_NS, LAG_PART, Planned, stalls, trend};
 use crate::usage::Usage;

@@ -10,11 +10,9 @@ use load::RunEvent;
 use load::scenario::Operations;
 use measure::{Clock, Nanos, Phase, Time};
 
-use super::companion::{Collected, Companion, LoadEnd, Second};
-use super::own_faults::named;
-use super::profiling::Profiling;
+use super::companion::{Collected, Companion, LoadEnd, Second, named};
+use super::profiling::{Profiling, Reattach, Returned};
 use super::recording::RunContext;
-use super::returned::{Reattach, Returned};
 use super::topology::BrokerState;
 use crate::usage::Killed;
 use brokers::{Broker, Fault, PlayedFaults};

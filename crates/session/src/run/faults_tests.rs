@@ -3,7 +3,7 @@ use std::thread;
 use load::Endpoint;
 
 use super::*;
-use crate::run::own_faults::own_fault;
+use crate::run::companion::own_fault;
 use crate::run::tests::begun;
 use brokers::{BrokerError, Identity, Processes};
 

@@ -1,36 +1,25 @@
 //! One experiment, from broker to archive.
 
-mod blocked;
-mod blocks;
 mod companion;
-mod contention;
 mod continuous;
 mod facts;
 mod faults;
-mod filling;
 mod finish;
+mod interruptions;
 mod lasting;
-mod loaded;
-mod looks;
 mod memory;
 mod named_process;
 mod nodes;
 mod observer_effect;
-mod own_faults;
 mod own_pages;
-mod page_cpu;
 mod preparing;
 mod profiled_blocks;
 mod profiling;
 mod record;
 mod recording;
-mod requested;
-mod returned;
 mod scenarios;
 mod scraping;
-mod second_start;
 mod served;
-mod silences;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -40,30 +29,30 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 
 use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
-use brokers::{Broker, Identity};
+use brokers::{Broker, Identity, Processes};
+use experiment::{Experiment, ProbedAddresses, ProfileSpec};
 use load::scenario::Scenario;
 use measure::{Clock, Interval, Metric, Problem, Time, wall_clock_unix_ns};
 use stacks::{Profile, ProfileHeader};
 
+use crate::judge::{Planned, filled};
 use crate::look::Looks;
 use crate::scenarios::{MakeScenario, Occasion};
 use crate::trace::TracedBroker;
-use crate::{Error, Observer, hardware, observer::starting};
+use crate::usage::ProcUsage;
+use crate::{Error, Observer, calibration, hardware, observer::starting};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
-use experiment::Experiment;
-use experiment::ProbedAddresses;
 use faults::{Beside, Faults, node_gone};
 use finish::Ending;
-use loaded::Loaded;
 use memory::MemoryWatch;
 pub use named_process::nodes_called;
+use observer_effect::Blocks;
 use own_pages::OwnPages;
-use profiling::{Profiling, Sampling};
+use profiling::{Profiling, Reattach, Sampling};
 pub use record::{RecordOptions, Target, record};
-use recording::Recording;
-use returned::Reattach;
+use recording::{Recording, RunContext};
+use scenarios::ScenarioContext;
 use scraping::Scraping;
-pub use second_start::run_again_if_not_ready;
 use topology::BrokerState;
 use tracing::{Tracing, traced_broker};
 use web::redact;
@@ -247,7 +236,7 @@ fn apply_load(
     let copied = broker.copied();
     if copied.is_none() {
         let (to, seed) = (broker.endpoint(), Start::now().seed);
-        filling::fill(experiment, to, seed, control, observer)?;
+        preparing::fill(experiment, to, seed, control, observer)?;
     }
     let start = Start::now();
     let loaded = Loaded::of(broker);
@@ -436,4 +425,159 @@ impl Start {
         };
         Profiling::attach(&sampling, pid, &header)
     }
+}
+
+/// Like [`run`], with a second attempt where the broker did not start within its time; `observer` is told.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_again_if_not_ready(
+    experiment: &Experiment,
+    options: &RunOptions,
+    control: &load::Control,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, Error> {
+    match run(experiment, options, control, observer) {
+        Err(Error::NotReady(problem)) if !control.is_stopping() => {
+            observer.ready(&tried_once_more(&problem));
+            run(experiment, options, control, observer)
+        }
+        ended => ended,
+    }
+}
+
+fn tried_once_more(problem: &Problem) -> String {
+    format!("{problem}; the run is tried once more")
+}
+
+/// The broker that is loaded, as it was when the run began.
+struct Loaded {
+    identity: Identity,
+    endpoint: load::Endpoint,
+    /// Endpoints of a cluster's nodes.
+    nodes: Vec<load::Endpoint>,
+    /// Further processes only where they are brokers.
+    processes: Processes,
+}
+
+impl Loaded {
+    fn of(broker: &dyn Broker) -> Self {
+        let mut processes = broker.processes();
+        for pid in &mut processes.further {
+            *pid = pid.filter(|pid| brokers::is_broker(*pid));
+        }
+        Self {
+            identity: broker.identity().clone(),
+            endpoint: broker.endpoint().clone(),
+            nodes: broker.nodes(),
+            processes,
+        }
+    }
+
+    /// Ids of all its known processes.
+    fn pids(&self) -> Vec<u32> {
+        let Processes { main, further, .. } = &self.processes;
+        main.iter()
+            .chain(further.iter().flatten())
+            .copied()
+            .collect()
+    }
+
+    /// A reader of the broker's usage.
+    fn usage(&self) -> Box<ProcUsage> {
+        let Processes { main, further, .. } = &self.processes;
+        let of_nodes = self.nodes.iter().map(|node| node.port);
+        let one = self.nodes.is_empty().then_some(self.endpoint.port);
+        let usage = ProcUsage::new(*main)
+            .with_further(further.iter().copied().flatten())
+            .connected_to(of_nodes.chain(one))
+            .returning_at(self.processes.returns_at(&self.endpoint));
+        Box::new(match self.nodes.is_empty() {
+            true => usage,
+            false => usage.of_nodes(),
+        })
+    }
+
+    /// Facts known before these scenarios begin.
+    fn context(
+        &self,
+        scenarios: &[Box<dyn Scenario>],
+        origin: Time,
+        experiment: &Experiment,
+        texts: Texts,
+    ) -> Result<RunContext, Error> {
+        let first = scenarios.first().ok_or_else(nothing_to_do)?;
+        let contexts = scenarios.iter().map(|it| ScenarioContext::of(&**it));
+        let plan = first.plan();
+        let processes = &self.processes;
+        Ok(RunContext {
+            origin,
+            phases: first.phases(),
+            scenarios: contexts.collect::<Result<_, _>>()?,
+            broker: self.identity.summary(processes.main),
+            shared_machine: processes.on_this_machine,
+            sees_all_brokers: processes.further.iter().all(Option::is_some),
+            listener: processes.listener,
+            profile: experiment.profile.options(),
+            insecure: self.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
+            planned: Planned {
+                capacity: plan.and_then(|plan| calibration::kept()?.capacity(plan)),
+                filled: plan.map_or(0, |plan| filled(plan, experiment, &self.endpoint)),
+                ..Planned::of(&**first)
+            },
+            requirements: (experiment.require.iter())
+                .map(|spec| spec.that.clone())
+                .collect(),
+            texts,
+        })
+    }
+
+    /// Prepares the profiles of a run that is archived: of each node of a cluster one, with its number.
+    fn profiling(
+        &self,
+        options: &[profile::Options],
+        start: &Start,
+        writer: Option<&RunWriter>,
+        observer: &mut dyn Observer,
+    ) -> Profiling {
+        let Some(writer) = writer.filter(|_| !options.is_empty()) else {
+            return Profiling::off();
+        };
+        observer.step("preparing the profiler");
+        let nodes = 0..self.nodes.len().max(1);
+        let of_each = nodes.map(|node| match self.processes.of_node(node) {
+            // A run without a profile is worth having: the warning says what to do.
+            Some(pid) => start
+                .profiling(options, pid, self.number(node), writer)
+                .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence())),
+            None => Profiling::unavailable(
+                "the broker's process is not known: it runs on another machine or for another user; \
+                 give its number with --set broker.pid=N, or set profile.events = []",
+            ),
+        });
+        of_each.reduce(Profiling::and).unwrap_or_default()
+    }
+
+    /// The number of a node, where there are several.
+    fn number(&self, node: usize) -> Option<u32> {
+        let node = u32::try_from(node).ok();
+        node.filter(|_| self.nodes.len() > 1)
+    }
+
+    /// Blocks with profiling and without, where requested.
+    fn blocks(&self, spec: &ProfileSpec, seed: u64) -> Blocks {
+        let wanted = spec.blocks;
+        wanted.map_or_else(Blocks::default, |length| {
+            Blocks::wanted(length.0, seed, self.usage())
+        })
+    }
+}
+
+/// The problem of an experiment of which no scenario takes anything; validation finds that first.
+fn nothing_to_do() -> Error {
+    Error::Usage(Problem::new(
+        "the experiment has no load",
+        "",
+        "add [[load]], [churn] or [[probe]]",
+    ))
 }

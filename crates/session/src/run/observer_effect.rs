@@ -1,17 +1,29 @@
-//! The cost of profiling: counts of slices and usage of processes in blocks with and without it, compared by pairs.
+//! The cost of profiling: counts of slices and usage of processes in blocks of the measured phase with and without it,
+//! as a seed draws them, compared by pairs.
+//!
+//! ```text
+//! measured phase begins
+//! |guard|--- counted, off ---|guard|--- counted, on ----|guard|--- counted, on ---|guard| ...
+//! |---------- one pair of blocks ----------------------|------ the next pair ------------
+//! ```
+//!
+//! Blocks begin and end where slices do. At a block's beginning sampling is switched; what is left of the other state
+//! (messages in flight, samples in the rings) passes in the guard.
 
 use std::iter::Peekable;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use archive::{EffectFigure, ObserverEffect, ProfilingBlock};
-use compare::{BlockPair, block_effect};
+use compare::{BlockOrder, BlockPair, block_effect};
 use hdrhistogram::Histogram;
 use load::scenario::Operations;
-use measure::{LatencySummary, Metric, Nanos, Phase, Slice, Time, new_histogram};
-
+use measure::{Clock, LatencySummary, Metric, Nanos, Phase, Slice, Time, new_histogram};
 use profile::SamplingSwitch;
 
-use super::blocks::{BlockPlan, BlockUsage, GUARD, PlannedBlock, SwitchedBlock, Switching};
-use crate::usage::between;
+use crate::usage::{Reading, UsageSource, between};
 
 /// Slices end when a loop next reads the clock: up to this long after a block's border they still belong to the
 /// previous block.
@@ -362,6 +374,172 @@ impl MeasuredBlocks {
 
 fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Time left out at the beginning of each block.
+const GUARD: Nanos = Nanos::from_millis(200);
+/// A block whose readings come later than this after their instants is not counted.
+const LATEST_READING: Nanos = Nanos::from_millis(50);
+
+/// The plan of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BlockPlan {
+    /// When the measured phase begins.
+    start: Time,
+    /// Length of a block.
+    length: Nanos,
+    /// Length of the measured phase; `None` where it has no planned end.
+    measure: Option<Nanos>,
+    seed: u64,
+}
+
+/// A block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlannedBlock {
+    /// Number from 0 on; 2 n and 2 n + 1 are a pair.
+    number: u64,
+    start: Time,
+    /// When the guard is over.
+    counted_from: Time,
+    end: Time,
+    /// Whether samples are taken.
+    on: bool,
+}
+
+impl BlockPlan {
+    /// The blocks in the order of time: whole pairs only. Behind them sampling is on.
+    fn blocks(self) -> impl Iterator<Item = PlannedBlock> {
+        let pairs = self
+            .measure
+            .map_or(u64::MAX / 2, |measure| measure.0 / (2 * self.length.0));
+        let order = BlockOrder::new(self.seed);
+        let numbered = (0..pairs.saturating_mul(2)).zip(order);
+        numbered.map(move |(number, on)| {
+            let start = self.start + Nanos(self.length.0.saturating_mul(number));
+            PlannedBlock {
+                number,
+                start,
+                counted_from: start + GUARD,
+                end: start + self.length,
+                on,
+            }
+        })
+    }
+}
+
+/// A completed block, and the usage of processes at the ends of its counted part.
+#[derive(Clone, Copy, Debug)]
+struct SwitchedBlock {
+    block: PlannedBlock,
+    from: Reading,
+    to: Reading,
+    /// Sampling was switched, and the readings were taken, when they should have been.
+    is_in_time: bool,
+}
+
+/// Where usage is read beside the run's own readings.
+type BlockUsage = Box<dyn UsageSource + Send>;
+
+/// The thread that switches sampling and reads usage.
+#[derive(Debug)]
+struct Switching {
+    thread: JoinHandle<Vec<SwitchedBlock>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Switching {
+    /// Switches as planned; `None` where the system gives no thread.
+    fn start(plan: BlockPlan, switches: Vec<SamplingSwitch>, usage: BlockUsage) -> Option<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let worker = Worker {
+            switches,
+            usage,
+            stop: Arc::clone(&stop),
+            is_on: true,
+        };
+        let thread = thread::Builder::new().name("profiling blocks".into());
+        let thread = thread.spawn(move || worker.run(plan)).ok()?;
+        Some(Self { thread, stop })
+    }
+
+    /// No block that has not ended is counted, and sampling stays on.
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+    }
+
+    /// The blocks that have ended.
+    fn finish(self) -> Vec<SwitchedBlock> {
+        self.stop();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+struct Worker {
+    switches: Vec<SamplingSwitch>,
+    usage: BlockUsage,
+    stop: Arc<AtomicBool>,
+    is_on: bool,
+}
+
+impl Worker {
+    fn run(mut self, plan: BlockPlan) -> Vec<SwitchedBlock> {
+        let mut done = Vec::new();
+        for block in plan.blocks() {
+            let Some(switched) = self.block(block) else {
+                break;
+            };
+            done.push(switched);
+        }
+        self.switch(true);
+        done
+    }
+
+    /// Goes through a block; `None` where it was stopped.
+    fn block(&mut self, block: PlannedBlock) -> Option<SwitchedBlock> {
+        self.wait_until(block.start)?;
+        let is_switched = self.switch(block.on);
+        self.wait_until(block.counted_from)?;
+        let from = self.usage.read();
+        self.wait_until(block.end)?;
+        let to = self.usage.read();
+        let in_time = |reading: &Reading, at: Time| reading.at.since(at) <= LATEST_READING;
+        Some(SwitchedBlock {
+            block,
+            from,
+            to,
+            is_in_time: is_switched
+                && in_time(&from, block.counted_from)
+                && in_time(&to, block.end),
+        })
+    }
+
+    /// Whether sampling is now as it should be.
+    fn switch(&mut self, on: bool) -> bool {
+        if on == self.is_on {
+            return true;
+        }
+        self.is_on = on;
+        let mut switches = self.switches.iter();
+        if on {
+            return switches.all(|switch| switch.resume().is_ok());
+        }
+        switches.for_each(SamplingSwitch::pause);
+        true
+    }
+
+    fn wait_until(&self, at: Time) -> Option<()> {
+        loop {
+            if self.stop.load(Ordering::Acquire) {
+                return None;
+            }
+            let left = at.since(Clock.now());
+            if left == Nanos::ZERO {
+                return Some(());
+            }
+            thread::park_timeout(Duration::from(left));
+        }
+    }
 }
 
 #[cfg(test)]

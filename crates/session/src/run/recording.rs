@@ -14,15 +14,12 @@ use load::scenario::Scenario;
 use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
-use super::blocked::{Blocked, Telling};
-use super::companion::{Collected, Companion, LoadEnd, Second, Unread};
-use super::contention::Contention;
+use super::companion::{Collected, Companion, LoadEnd, Second, Unread, fault_of_node};
+use super::interruptions::{Blocked, Contention, Silences, Telling};
 use super::lasting::Lasting;
 use super::observer_effect::Blocks;
-use super::own_faults::fault_of_node;
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
-use super::silences::Silences;
 use super::topology::BrokerState;
 use crate::Observer;
 use crate::connection_time::ConnectionCounts;

@@ -9,10 +9,9 @@ use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow, Unread};
-use super::recording::RunContext;
-use super::scenarios::ScenarioContext;
 use super::*;
 use crate::usage::{Reading, UsageSource};
+use brokers::BrokerError;
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -716,4 +715,25 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
         .map(|it| (&*it.name.name, it.points.len()))
         .collect();
     assert_eq!(kept, [("one", 2), ("two", 2)]);
+}
+
+#[test]
+fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {
+    let slow = BrokerError::NotReady {
+        product: "RabbitMQ",
+        waited: std::time::Duration::from_secs(60),
+        log: String::new(),
+    };
+    let Error::NotReady(problem) = Error::from(slow) else {
+        panic!("another error");
+    };
+    let told = tried_once_more(&problem);
+    assert!(told.contains("in time"), "{told}");
+    assert!(told.ends_with("; the run is tried once more"), "{told}");
+    let gone = BrokerError::Exited {
+        product: "RabbitMQ",
+        status: "exit status: 1".to_owned(),
+        log: String::new(),
+    };
+    assert!(matches!(Error::from(gone), Error::Failed(_)));
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use archive::{FaultOutcome, Finding, Tier, TraceSummary, TracedCall, Warning};
 use measure::{Nanos, Time};
 
-use super::companion::{Collected, Companion, LoadEnd, Second};
-use super::own_faults::fault_of_node;
+use super::companion::{Collected, Companion, LoadEnd, Second, fault_of_node};
 use crate::Error;
 use crate::trace::{LoggedCall, TraceLog, TraceState, TracedBroker};
 use brokers::{Broker, BrokerError};

@@ -6,7 +6,6 @@
 //! ([`log`]), from which the run takes them.
 
 mod beside;
-mod counts;
 mod log;
 mod metrics;
 mod node;

@@ -13,8 +13,7 @@ use study::{
 
 use super::super::args::OutputArgs;
 use super::super::compare::Margins;
-use super::super::comparison_files::ComparisonFiles;
-use super::super::paired::{self, PairedFolder, ended, has_ended, what_becomes};
+use super::super::paired::{self, ComparisonFiles, PairedFolder, ended, has_ended, what_becomes};
 use super::super::perform::{Watched, carry_out, shape, tell_one};
 use super::super::{find, metrics};
 use super::Sides;

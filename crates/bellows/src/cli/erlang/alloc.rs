@@ -10,9 +10,8 @@ use report::console::grid;
 use report::text::bytes;
 use serde::Serialize;
 
-use super::connect::NodeArgs;
-use super::every::{Repetition, time};
-use super::leave::leave;
+use super::connect::{NodeArgs, leave};
+use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::output;
 

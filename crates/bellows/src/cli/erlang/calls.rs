@@ -12,8 +12,8 @@ use measure::{Nanos, count, counted};
 use report::console::{grid, named_grid, sanitise, sentence};
 use serde::Serialize;
 
-use super::counting::{CountArgs, print_neighbours};
-use super::leave::leave;
+use super::connect::leave;
+use super::options::{CountArgs, print_neighbours};
 use super::progress::Progress;
 use super::root::RootArgs;
 use super::stacks::Stacks;

@@ -1,14 +1,10 @@
 //! `erlang`: a look inside an Erlang node, of which nothing is left there.
 
 mod alloc;
-mod budget;
 mod calls;
 mod connect;
-mod counting;
-mod every;
 mod info;
-mod leave;
-mod observer;
+mod options;
 mod paths;
 mod progress;
 mod queues;

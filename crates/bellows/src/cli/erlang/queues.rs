@@ -12,9 +12,8 @@ use measure::{Length, Nanos, count, counted};
 use report::console::{grid, sentence};
 use session::{QueuePage, serve_queues};
 
-use super::connect::{NodeArgs, look, started};
-use super::every::{Repetition, time};
-use super::leave::leave;
+use super::connect::{NodeArgs, leave, look, started};
+use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 

@@ -12,10 +12,9 @@ use measure::{Length, Nanos, count, counted, shell_word};
 use report::console::sanitise;
 use serde::Serialize;
 
-use super::counting::{CountArgs, print_neighbours};
-use super::leave::leave;
-use super::observer::{self, ObserverRow};
-use super::paths::{self, PathRows, Spread};
+use super::connect::leave;
+use super::options::{CountArgs, print_neighbours};
+use super::paths::{self, ObserverRow, PathRows, Spread};
 use super::progress::Progress;
 use super::stacks::Stacks;
 use super::trace::per_second;
@@ -253,7 +252,7 @@ fn print(
         return output::print(&none_ended(path, root));
     }
     paths::print_spreads("calls", &spreads)?;
-    output::print_prose(&observer::line(path))?;
+    output::print_prose(&paths::effect_line(path))?;
     if path.calls.is_empty() {
         let advice = larger.advice();
         return output::print(&format!("\n{}: {advice}\n", none_followed(path)));

@@ -11,10 +11,8 @@ use measure::{Nanos, Problem, count, counted};
 use report::console::sanitise;
 use serde::Serialize;
 
-use super::budget::BudgetArgs;
-use super::connect::NodeArgs;
-use super::counting::print_neighbours;
-use super::leave::leave;
+use super::connect::{NodeArgs, leave};
+use super::options::{BudgetArgs, print_neighbours};
 use super::paths::{self, PathRows, Spread, nanos};
 use super::progress::Progress;
 use super::stacks::Stacks;

@@ -10,9 +10,8 @@ use erlang::{Ended, FunctionPattern, Helper, Node, ProcessFilter};
 use report::console::sanitise;
 use serde::Serialize;
 
-use super::budget::{BudgetArgs, ProcessArgs};
-use super::connect::NodeArgs;
-use super::leave::leave;
+use super::connect::{NodeArgs, leave};
+use super::options::{BudgetArgs, ProcessArgs};
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};

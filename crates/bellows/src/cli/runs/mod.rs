@@ -1,15 +1,17 @@
 //! `runs`: commands on kept runs.
 
 mod change;
-mod data;
-mod list;
 mod prune;
 
+use archive::{Labels, RunEntry, RunFilter, RunOrder, RunSummary};
 use clap::{Args, Subcommand};
+use report::console;
+use serde::Serialize;
 
-use super::args::RunsDir;
-use super::complete;
+use super::args::{RunsDir, choice};
+use super::{complete, find};
 use crate::failure::{Done, Failure};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +29,7 @@ pub(crate) struct RunsArgs {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
-    list: list::ListArgs,
+    list: ListArgs,
 }
 
 /// Commands about kept runs.
@@ -44,7 +46,7 @@ enum Action {
     /// Remove old runs that have no tag
     Prune(prune::PruneArgs),
     /// List or remove data of brokers that experiments prepared (broker.data = "prepare")
-    Data(data::DataArgs),
+    Data(prune::DataArgs),
 }
 
 impl RunsArgs {
@@ -76,5 +78,92 @@ impl RunArg {
     /// The run's entry in the archive.
     fn entry(&self) -> Result<archive::RunEntry, Failure> {
         super::find::entry(&self.run, &self.runs.runs)
+    }
+}
+
+/// Which runs are listed, and how.
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Number of runs to show; 0 = all
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
+    limit: usize,
+    /// Show only runs that match: 'name=stream* broker=4.*'. Keys: id, name, broker, state, requirements, tag, note
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<RunFilter>,
+    /// Order of the runs
+    #[arg(long, value_name = "BY", default_value = "time", value_parser = choice::<RunOrder, 6>([
+        ("time", "Newest first"), ("name", "By name"), ("rate", "Highest rate first"),
+        ("p99", "Highest 99th percentile first"), ("duration", "Longest first"),
+        ("size", "Largest first"),
+    ]))]
+    sort: RunOrder,
+    /// Print the runs as a JSON array
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    runs: RunsDir,
+}
+
+/// One run for machines.
+#[derive(Serialize)]
+struct Row<'a> {
+    id: &'a str,
+    dir: String,
+    name: Option<&'a str>,
+    created: Option<&'a str>,
+    state: Option<archive::RunState>,
+    active: bool,
+    requirements: Option<&'static str>,
+    seconds: Option<f64>,
+    bytes: u64,
+    labels: Option<&'a Labels>,
+    summary: Option<&'a RunSummary>,
+    error: Option<&'a str>,
+}
+
+impl<'a> From<&'a RunEntry> for Row<'a> {
+    fn from(entry: &'a RunEntry) -> Self {
+        let record = entry.record.as_ref().ok();
+        Self {
+            id: &entry.id,
+            dir: entry.dir.display().to_string(),
+            name: record.map(|r| r.name.as_str()),
+            created: record.map(|r| r.created.as_str()),
+            state: record.map(|r| r.state),
+            active: entry.active,
+            requirements: entry.requirements(),
+            seconds: entry.seconds(),
+            bytes: entry.bytes,
+            labels: entry.labels.as_ref().ok(),
+            summary: record.and_then(|r| r.summary.as_ref()),
+            error: entry.record.as_ref().err().map(String::as_str),
+        }
+    }
+}
+
+impl ListArgs {
+    /// Prints the table.
+    fn execute(self) -> Result<Done, Failure> {
+        let mut entries = find::list(&self.runs.runs)?;
+        let all = entries.len();
+        if let Some(filter) = &self.filter {
+            entries.retain(|entry| filter.matches(entry));
+        }
+        archive::sort_runs(&mut entries, self.sort);
+        if self.limit > 0 {
+            entries.truncate(self.limit);
+        }
+        let dir = self.runs.runs.display();
+        if self.json {
+            output::print_json(&entries.iter().map(Row::from).collect::<Vec<_>>())?;
+        } else if all == 0 {
+            output::print(&format!("no runs in {dir}; make one with `bellows demo`\n"))?;
+        } else if entries.is_empty() {
+            let all = measure::counted(all as u64, "run");
+            output::print(&format!("none of {all} in {dir} matches\n"))?;
+        } else {
+            output::print(&console::runs(&entries, output::style()))?;
+        }
+        Ok(Done::Fine)
     }
 }

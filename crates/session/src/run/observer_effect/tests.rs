@@ -1,7 +1,6 @@
 use linux::ProcessUse;
 
 use super::*;
-use crate::usage::Reading;
 
 const MS: u64 = 1_000_000;
 const START: Time = Time(7_000_000_000);
@@ -172,4 +171,58 @@ fn nothing_is_told_of_what_could_not_be_read_or_of_a_single_pair() {
         (nothing.pairs, nothing.rate, nothing.p99_ns),
         (0, None, None)
     );
+}
+
+fn plan_of(measure: Option<u64>) -> BlockPlan {
+    BlockPlan {
+        start: Time(5_000_000_000),
+        length: Nanos::SECOND,
+        measure: measure.map(Nanos::from_millis),
+        seed: 11,
+    }
+}
+
+#[test]
+fn whole_pairs_lie_in_the_measured_phase() {
+    for (measure, blocks) in [(10_000, 10), (11_999, 10), (1_999, 0), (0, 0)] {
+        let planned: Vec<_> = plan_of(Some(measure)).blocks().collect();
+        assert_eq!(planned.len(), blocks, "{measure} ms");
+        let on = planned.iter().filter(|it| it.on).count();
+        assert_eq!(on * 2, blocks);
+    }
+    let endless: Vec<_> = plan_of(None).blocks().take(100).collect();
+    let planned: Vec<_> = plan_of(Some(10_000)).blocks().collect();
+    assert_eq!(endless[..10], planned[..]);
+    for pair in endless.windows(2) {
+        assert_eq!(pair[0].end, pair[1].start);
+        assert_eq!(pair[0].counted_from.since(pair[0].start), GUARD);
+    }
+    let last = planned.last().unwrap();
+    assert_eq!(last.end, Time(15_000_000_000));
+}
+
+struct Nothing;
+
+impl UsageSource for Nothing {
+    fn read(&mut self) -> Reading {
+        Reading {
+            at: Clock.now(),
+            ..Reading::default()
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_is_stopped_hands_over_the_blocks_that_have_ended() {
+    let plan = BlockPlan {
+        start: Clock.now(),
+        length: Nanos::from_millis(300),
+        ..plan_of(None)
+    };
+    let switching = Switching::start(plan, Vec::new(), Box::new(Nothing)).unwrap();
+    thread::sleep(Duration::from_millis(750));
+    let blocks = switching.finish();
+    assert!((1..=2).contains(&blocks.len()), "{blocks:?}");
+    let first = &blocks[0];
+    assert!(first.from.at >= first.block.counted_from && first.to.at >= first.block.end);
 }

@@ -1,7 +1,5 @@
 //! `erlang top`: processes, schedulers and memory of a node, live in a terminal, or for scripts.
 
-mod columns;
-mod keys;
 mod plain;
 mod screen;
 
@@ -13,9 +11,8 @@ use erlang::top::{TopRequest, TopSort, TopWindow, top};
 use measure::{Length, Nanos};
 use serde::Serialize;
 
-use super::connect::NodeArgs;
-use super::every::{Repetition, time};
-use super::leave::leave;
+use super::connect::{NodeArgs, leave};
+use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::output;
 

@@ -1,9 +1,232 @@
-//! Conversion of calibrated points into the possible rate of a load.
+//! The generator's capacity on this machine: short unthrottled loads against the embedded broker, kept per machine, so
+//! that a verdict can say whether a broker's rate was anywhere near the generator's.
+//!
+//! The figures are those of one event loop, and of as many as there are cores, beside an embedded broker
+//! on the same cores. They say what the generator has done here, hence "could have made"; they are no
+//! promise. Where it was not the generator that limited a load, or where other processes were busy, the
+//! figure is a lower bound, and is marked as one.
 
-use archive::Capacity;
+use std::path::PathBuf;
+use std::{fs, io};
+
+use archive::{Capacity, data_folder};
 use load::{Guarantee, Plan, Sizes};
+use serde::{Deserialize, Serialize};
 
-use super::{Calibration, Point, Workload};
+use crate::hardware;
+
+/// CPU of other processes that spoils a calibration, in cores.
+pub const BUSY: f64 = 0.2;
+
+measure::named! {
+    /// The work of a connection.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Workload {
+        /// Publishes without confirms.
+        Publish = "publish, no confirms",
+        /// Publishes with confirms, as many in flight as help.
+        Confirm = "publish with confirms",
+        /// Publishes the next message when the one before is confirmed.
+        OneByOne = "publish one by one",
+        /// Publishes with confirms, and as many others consume.
+        InOut = "in and out",
+    }
+}
+
+/// The result of one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The work of each connection.
+    pub workload: Workload,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Number of producers.
+    pub connections: usize,
+    /// Event loops.
+    pub threads: usize,
+    /// Connections were encrypted.
+    pub tls: bool,
+    /// Messages per second, all-out.
+    pub rate: f64,
+    /// CPU time of bellows per message, nanoseconds.
+    pub client_ns: f64,
+    /// CPU time of the embedded broker per message, nanoseconds.
+    pub broker_ns: f64,
+    /// The worst loop lag, nanoseconds.
+    pub loop_lag_max_ns: u64,
+    /// CPU that other processes used meanwhile, in cores.
+    pub others_cores: f64,
+    /// The generator could do more: other processes were busy, or something else limited this load.
+    pub at_least: bool,
+}
+
+/// Lateness of the event loop at a rate: the send delay of its messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Messages per second.
+    pub rate: f64,
+    /// Median, nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile, nanoseconds.
+    pub p99_ns: u64,
+    /// Worst, nanoseconds.
+    pub max_ns: u64,
+}
+
+/// All calibrated figures of a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Always [`Calibration::SCHEMA`].
+    pub schema: String,
+    /// The bellows that was measured; a debug build says so.
+    pub bellows: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Cores that may be used.
+    pub cores: u32,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// When, RFC 3339 in UTC.
+    pub created: String,
+    /// CPU that other processes used meanwhile, in cores: where it is much, the figures are too low.
+    pub others_cores: f64,
+    /// Lateness of the event loop at rest and under load.
+    pub lateness: Vec<Lateness>,
+    /// The loads.
+    pub points: Vec<Point>,
+}
+
+impl Point {
+    /// The work of each connection, as text.
+    #[must_use]
+    pub fn workload_text(&self) -> String {
+        workload_text(self.workload, self.tls)
+    }
+}
+
+pub(crate) fn workload_text(workload: Workload, tls: bool) -> String {
+    let name = workload.name();
+    if tls {
+        format!("TLS {name}")
+    } else {
+        name.to_owned()
+    }
+}
+
+impl Calibration {
+    /// Name and version of the format.
+    pub const SCHEMA: &'static str = "bellows.calibration/2";
+
+    pub(crate) fn here() -> Self {
+        let machine = hardware::read();
+        let build = if cfg!(debug_assertions) {
+            " (debug)"
+        } else {
+            ""
+        };
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            bellows: format!("{}{build}", env!("CARGO_PKG_VERSION")),
+            cpu: machine.cpu,
+            cores: linux::cpus::usable(),
+            kernel: machine.kernel,
+            created: format!("{:.0}", jiff::Timestamp::now()),
+            others_cores: 0.0,
+            lateness: Vec::new(),
+            points: Vec::new(),
+        }
+    }
+
+    /// Whether other processes were so busy meanwhile that the figures are too low.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.others_cores >= BUSY
+    }
+
+    /// Whether it holds for this machine and this bellows.
+    fn is_of(&self, other: &Self) -> bool {
+        let key = |c: &Self| {
+            (
+                c.schema.clone(),
+                c.bellows.clone(),
+                c.cpu.clone(),
+                c.cores,
+                c.kernel.clone(),
+            )
+        };
+        key(self) == key(other)
+    }
+}
+
+/// Most bytes of a calibration, which has some kilobytes.
+const LARGEST: u64 = 1 << 20;
+
+fn file_name(calibration: &Calibration) -> String {
+    let text = format!(
+        "{} {} cores {}",
+        calibration.cpu, calibration.cores, calibration.bellows
+    );
+    let mut name = String::from("calibration");
+    for word in text.split(|c: char| !c.is_ascii_alphanumeric()) {
+        if !word.is_empty() {
+            name.push('-');
+            name.push_str(&word.to_ascii_lowercase());
+        }
+    }
+    name.truncate(150);
+    name + ".json"
+}
+
+/// Whether a calibration was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// In this file.
+    Kept(PathBuf),
+    /// The one that was kept before was taken on a quieter machine, and stays.
+    Quieter,
+}
+
+/// Stores the calibration for this machine, unless the stored one was taken on a less busy machine.
+///
+/// # Errors
+/// Where there is no home, or the file cannot be written.
+pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
+    if kept().is_some_and(|before| !replaces(calibration, &before)) {
+        return Ok(Keeping::Quieter);
+    }
+    let folder = data_folder().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "neither XDG_DATA_HOME nor HOME is set",
+        )
+    })?;
+    fs::create_dir_all(&folder)?;
+    let name = file_name(calibration);
+    let mut text = serde_json::to_vec_pretty(calibration).map_err(io::Error::from)?;
+    text.push(b'\n');
+    let path = folder.join(name);
+    stacks::replace_file(&path, &text)?;
+    Ok(Keeping::Kept(path))
+}
+
+/// A quiet calibration replaces any, a busy one only a busier one.
+fn replaces(new: &Calibration, before: &Calibration) -> bool {
+    !new.is_busy() || new.others_cores <= before.others_cores
+}
+
+/// The calibration of this machine and this bellows. A file that is unreadable or of another kernel counts as none:
+/// calibrating again replaces it.
+#[must_use]
+pub fn kept() -> Option<Calibration> {
+    let here = Calibration::here();
+    let path = data_folder()?.join(file_name(&here));
+    if fs::metadata(&path).ok()?.len() > LARGEST {
+        return None;
+    }
+    let found: Calibration = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    found.is_of(&here).then_some(found)
+}
 
 /// With at most this many messages in flight per producer, each waits for the one before.
 const FEW: u32 = 3;
@@ -117,8 +340,46 @@ fn seconds_each(line: &[&Point], size: usize) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use load::{Destination, Group};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_after_machine_and_version() {
+        let calibration = Calibration {
+            cpu: "Intel(R) Xeon(R) CPU @ 2.20GHz/../x".into(),
+            cores: 2,
+            bellows: "0.1.0 (debug)".into(),
+            ..Calibration::here()
+        };
+        assert_eq!(
+            file_name(&calibration),
+            "calibration-intel-r-xeon-r-cpu-2-20ghz-x-2-cores-0-1-0-debug.json"
+        );
+    }
+
+    #[test]
+    fn a_quiet_calibration_is_not_lost_to_a_busy_one() {
+        let with = |others_cores| Calibration {
+            others_cores,
+            ..Calibration::here()
+        };
+        assert!(replaces(&with(0.05), &with(0.0)));
+        assert!(replaces(&with(0.05), &with(1.0)));
+        assert!(!replaces(&with(0.5), &with(0.05)));
+        assert!(replaces(&with(0.5), &with(1.0)));
+    }
+
+    #[test]
+    fn another_kernel_or_version_is_another_machine() {
+        let here = Calibration::here();
+        assert!(here.is_of(&Calibration::here()));
+        let other = Calibration {
+            kernel: "Linux 1.0".into(),
+            ..here.clone()
+        };
+        assert!(!other.is_of(&here));
+    }
 
     fn calibration() -> Calibration {
         let point = |workload, size, connections, rate| Point {
