@@ -365,17 +365,12 @@ mod tests {
         let (patch, node) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir(node.path().join("ebin")).unwrap();
         let apply = || apply_patch(patch.path(), node.path());
-        assert!(
-            apply_patch()
-                .unwrap_err()
-                .to_string()
-                .contains("no .beam file")
-        );
+        assert!(apply().unwrap_err().to_string().contains("no .beam file"));
         let write = |name: &str, text: &[u8]| fs::write(patch.path().join(name), text).unwrap();
         write("b.beam", b"FOR1 b");
         write("a.beam", b"FOR1 a");
         write("readme.txt", b"no module");
-        let applied = apply_patch().unwrap();
+        let applied = apply().unwrap();
         assert_eq!(applied.arguments, "-s code ensure_modules_loaded a b");
         let told = applied.told;
         assert!(told.starts_with("a, b ("), "{told}");
@@ -384,30 +379,20 @@ mod tests {
         let names = fs::read_to_string(node.path().join(MODULE_NAMES)).unwrap();
         assert_eq!(names, "'a'.\n'b'.\n");
         write("b.beam", b"FOR1 another");
-        assert_ne!(apply_patch().unwrap().told, told, "another compilation");
+        assert_ne!(apply().unwrap().told, told, "another compilation");
         for n in 0..4 {
             write(&format!("m{n}.beam"), b"FOR1");
         }
-        assert!(
-            apply_patch()
-                .unwrap()
-                .told
-                .starts_with("a, b, m0 and 3 more (")
-        );
+        assert!(apply().unwrap().told.starts_with("a, b, m0 and 3 more ("));
         write("b.beam", b"#!/bin/sh");
         assert!(
-            apply_patch()
+            apply()
                 .unwrap_err()
                 .to_string()
                 .contains("b.beam is no compiled module")
         );
         write("b.beam", b"FOR1");
         write("it's.beam", b"FOR1");
-        assert!(
-            apply_patch()
-                .unwrap_err()
-                .to_string()
-                .contains("is no module")
-        );
+        assert!(apply().unwrap_err().to_string().contains("is no module"));
     }
 }

@@ -1,0 +1,5 @@
+//! A broker behind a socket.
+
+mod descriptors;
+mod loopback;
+mod peer;
