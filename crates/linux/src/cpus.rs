@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn this_process_has_limits_within_the_machine() {
         let own = CpuLimits::of(std::process::id()).unwrap();
-        let cores = crate::cpus::usable();
+        let cores = usable();
         assert!(
             own.cores() <= f64::from(cores) && own.cores() > 0.0,
             "{own:?}"

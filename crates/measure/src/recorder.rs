@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn an_empty_histogram_is_all_zero() {
-        assert_eq!(LatencySummary::of(&crate::new_histogram()), NO_LATENCIES);
+        assert_eq!(LatencySummary::of(&new_histogram()), NO_LATENCIES);
         assert_eq!(LatencySummary::default(), NO_LATENCIES);
     }
 

@@ -176,7 +176,7 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
 fn list() -> Result<Done, Failure> {
     let all = experiment::built_ins();
     let rows: Vec<(&str, String)> = all.iter().map(|e| (e.name, e.description())).collect();
-    output::print(&report::console::listed(&rows, output::style()))?;
+    output::print(&console::listed(&rows, output::style()))?;
     Ok(Done::Fine)
 }
 

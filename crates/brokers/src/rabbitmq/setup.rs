@@ -763,7 +763,7 @@ mod tests {
         }
     }
 
-    use super::*;
+    
 
     const BROKEN: &str = "\
     2026-11-21 02:46:05.1+00:00 [info] <0.138.0> Feature flags: list

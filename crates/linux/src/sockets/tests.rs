@@ -40,7 +40,7 @@ fn listen(ip: IpAddr, port: u16) -> TcpListener {
         AddressFamily::INET6
     };
     let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
-    let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+    let socket = socket_with(family, kind, flags, None).unwrap();
     sockopt::set_socket_reuseport(&socket, true).unwrap();
     if ip.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, false).unwrap();
@@ -225,7 +225,7 @@ fn a_peer_that_does_not_read_is_seen() {
     // More than both sockets' buffers take.
     let filled = stream.write_all(&vec![0; 64 << 20]).map_err(|e| e.kind());
     assert_eq!(filled, Err(ErrorKind::WouldBlock));
-    std::thread::sleep(Duration::from_millis(300));
+    thread::sleep(Duration::from_millis(300));
     let after = TcpInfo::of_own_connections_to(port);
     let (inode, then) = before.first_key_value().unwrap();
     let now = after[inode];

@@ -197,7 +197,7 @@ mod tests {
             .map(|it| u64::from_ne_bytes(it.try_into().unwrap()));
         let words: Vec<u64> = words.collect();
         let entry = words.chunks_exact(2).find(|it| it[0] == 9).unwrap()[1];
-        let maps = linux::maps::maps(std::process::id()).unwrap();
+        let maps = maps::maps(std::process::id()).unwrap();
         let own = maps.iter().filter(|it| *it.path == *exe.to_string_lossy());
         let biases: Vec<_> = own.map(|it| bias(&file, it)).collect();
         assert!(!biases.is_empty());

@@ -29,7 +29,7 @@ pub(super) struct PreparedInUse {
 pub(super) fn prepare(
     experiment: &Experiment,
     options: &RunOptions,
-    control: &load::Control,
+    control: &Control,
     observer: &mut dyn Observer,
 ) -> Result<Option<PreparedInUse>, Error> {
     if !experiment.broker.is_prepared() {
@@ -68,7 +68,7 @@ pub(super) fn prepare(
     let shared = folder.lock(&key, true, control, observer)?;
     match folder.find(&key) {
         Some(found) => Ok(Some(PreparedInUse::of(&folder, &found, shared))),
-        None => Err(Error::Failed(measure::Problem::new(
+        None => Err(Error::Failed(Problem::new(
             "the prepared data was removed before it could be used",
             folder.data(&key).display(),
             "run it again",
@@ -114,7 +114,7 @@ impl Maker<'_> {
     fn make(
         &self,
         bellows_exe: &Path,
-        control: &load::Control,
+        control: &Control,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         observer.step(&format!(
@@ -189,7 +189,7 @@ impl Maker<'_> {
         let created = jiff::Timestamp::from_nanosecond(i128::from(wall_clock_unix_ns()));
         let plan = match filler.load.is_empty() {
             true => None,
-            false => Some(filler.plan(&load::Endpoint::new("localhost", 0), seed)?),
+            false => Some(filler.plan(&Endpoint::new("localhost", 0), seed)?),
         };
         Ok(PreparedData {
             key: self.key.to_owned(),

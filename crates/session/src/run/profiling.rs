@@ -621,7 +621,7 @@ impl SampledPart {
 #[derive(Debug)]
 pub(crate) struct Reattach {
     start: Start,
-    options: Vec<profile::Options>,
+    options: Vec<Options>,
     dir: PathBuf,
     /// Processes that were sampled before the next one: those of the run's beginning count as one.
     parts: usize,
@@ -639,7 +639,7 @@ pub(crate) struct Returned {
 }
 
 impl Reattach {
-    pub(crate) fn new(start: Start, options: Vec<profile::Options>, dir: &Path) -> Self {
+    pub(crate) fn new(start: Start, options: Vec<Options>, dir: &Path) -> Self {
         Self {
             start,
             options,
@@ -721,14 +721,14 @@ mod tests {
             unix_ns: record.origin_unix_ns,
             seed: 7,
         };
-        let options = vec![profile::Options::default()];
+        let options = vec![Options::default()];
         let killed = Busy::new();
         let mut profiling = match start.profiling(&options, killed.pid(), Some(1), &writer) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),
         };
         profiling.start();
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
         let first = killed.pid();
         drop(killed);
         let back = Busy::new();
@@ -740,7 +740,7 @@ mod tests {
         assert!(profiling.is_of(1, Some(back.pid())));
         assert!(!profiling.is_of(1, Some(first)) && !profiling.is_of(0, Some(back.pid())));
         let between = Clock.now().since(start.origin).0;
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
         drop(back);
         let profiled = profiling.finish(None, &[], &mut writer);
         let [profile] = profiled.profiles.as_slice() else {
@@ -754,7 +754,7 @@ mod tests {
         let share = profile.cpu_share.expect("a share of what both used");
         assert!((share - (sampled / 1e9).min(1.0)).abs() < 1e-9, "{share}");
         let mut notes = profile.notes.iter();
-        assert!(!notes.any(|it| it.contains(profile::PROCESS_ENDED)));
+        assert!(!notes.any(|it| it.contains(PROCESS_ENDED)));
         let away = profile_incomplete("it was away").finding;
         let mut found = profiled.warnings.iter();
         assert!(

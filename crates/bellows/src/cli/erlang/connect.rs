@@ -288,7 +288,7 @@ impl Deref for NodeLookedInto {
 
 /// Connects to a node, and waits where RabbitMQ is still starting there, no longer than for an answer.
 pub(super) fn started(options: &ConnectOptions) -> Result<Node, Failure> {
-    let failed = |error: erlang::Error| Failure::Failed(error.problem());
+    let failed = |error: Error| Failure::Failed(error.problem());
     let node = Node::connect(options).map_err(failed)?;
     let (name, longest) = (node.name(), options.timeout);
     RabbitState::settled(&node, longest, || {

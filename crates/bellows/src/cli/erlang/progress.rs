@@ -144,7 +144,7 @@ impl Repetition {
             at_once.check()?;
             due += self.every.map_or(Duration::ZERO, time);
             while number < last && Instant::now() < due && !control.is_stopping() {
-                std::thread::sleep(STEP.min(due.saturating_duration_since(Instant::now())));
+                thread::sleep(STEP.min(due.saturating_duration_since(Instant::now())));
             }
             if control.is_stopping() {
                 break;

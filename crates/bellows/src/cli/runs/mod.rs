@@ -76,8 +76,8 @@ struct RunArg {
 
 impl RunArg {
     /// The run's entry in the archive.
-    fn entry(&self) -> Result<archive::RunEntry, Failure> {
-        super::find::entry(&self.run, &self.runs.runs)
+    fn entry(&self) -> Result<RunEntry, Failure> {
+        find::entry(&self.run, &self.runs.runs)
     }
 }
 

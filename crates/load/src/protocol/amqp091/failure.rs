@@ -268,7 +268,7 @@ mod tests {
     const HERE: &str = "amqp://here";
 
     fn refusal(detail: &str) -> Error {
-        let endpoint: crate::Endpoint = HERE.parse().unwrap();
+        let endpoint: Endpoint = HERE.parse().unwrap();
         Error::Refused {
             endpoint: endpoint.to_string(),
             action: "declare classic queue \"q\"".to_owned(),

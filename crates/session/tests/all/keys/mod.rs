@@ -516,7 +516,7 @@ fn key(field: &Declared, name: String) -> Key {
 }
 
 /// The content of `#[serde(…)]`.
-fn attribute(attrs: &[syn::Attribute]) -> String {
+fn attribute(attrs: &[Attribute]) -> String {
     let lists = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::List(list) if list.path.is_ident("serde") => Some(list.tokens.to_string()),
         _ => None,
@@ -525,10 +525,10 @@ fn attribute(attrs: &[syn::Attribute]) -> String {
 }
 
 /// The doc comment, in one line, as a cell of a table.
-fn meaning(attrs: &[syn::Attribute]) -> String {
+fn meaning(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-            syn::Expr::Lit(syn::ExprLit {
+            Expr::Lit(syn::ExprLit {
                 lit: syn::Lit::Str(text),
                 ..
             }) => Some(text.value().trim().to_owned()),
@@ -544,9 +544,9 @@ fn meaning(attrs: &[syn::Attribute]) -> String {
 }
 
 /// A type as it is written, without blanks.
-fn tokens(of: &syn::Type) -> String {
+fn tokens(of: &Type) -> String {
     match of {
-        syn::Type::Path(path) => {
+        Type::Path(path) => {
             let parts = path.path.segments.iter().map(|segment| {
                 let arguments = match &segment.arguments {
                     syn::PathArguments::AngleBracketed(all) => {
