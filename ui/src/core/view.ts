@@ -22,7 +22,7 @@ arguments: Array<string>, };
 /** Broker under load. */
 export type BrokerSummary = {
 /** `rabbitmq`, `embedded`, or what the broker calls itself, in lower case; absent of a server that is no broker. */
-kind: string,
+kind?: string,
 /** Its version, if it gives one. */
 version?: string,
 /** Its process, where it runs on this machine and could be found. */
