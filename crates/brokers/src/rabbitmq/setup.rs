@@ -763,8 +763,6 @@ mod tests {
         }
     }
 
-    
-
     const BROKEN: &str = "\
     2026-11-21 02:46:05.1+00:00 [info] <0.138.0> Feature flags: list
     2026-11-21 02:46:05.5+00:00 [error] <0.138.0> BrokerError preparing configuration in phase transform_datatypes:
