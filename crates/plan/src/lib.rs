@@ -406,6 +406,13 @@ impl Plan {
             .filter(|group| group.producer_count() > 0)
     }
 
+    /// Whether all that send do so as fast as it goes.
+    #[must_use]
+    pub fn is_unthrottled(&self) -> bool {
+        self.senders()
+            .all(|group| group.producers.arrivals.is_unthrottled())
+    }
+
     /// Connections that the load opens, beside one that comes and goes before and after it.
     #[must_use]
     pub fn connection_count(&self) -> usize {

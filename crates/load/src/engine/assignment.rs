@@ -144,9 +144,7 @@ fn ours(plan: &Plan) -> Option<Ours> {
     plan.senders().next()?;
     Some(Ours {
         run_id: plan.run_id,
-        unthrottled: plan
-            .senders()
-            .all(|g| g.producers.arrivals.is_unthrottled()),
+        unthrottled: plan.is_unthrottled(),
         bodies: bodies(plan),
     })
 }
