@@ -77,7 +77,7 @@ impl Sampler {
         let wake_ups =
             (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid).map(Arc::new));
         let loaded = wake_ups.as_ref().and_then(|it| it.as_ref().ok());
-        let Chosen { unwinder, note } =
+        let Chosen { mut unwinder, note } =
             unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
         let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref(), loaded)?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
@@ -90,11 +90,8 @@ impl Sampler {
         let mut notes = first_notes(options, granted, &symbols);
         notes.extend(note);
         notes.extend(java.note);
-        notes.extend(
-            wake_ups
-                .as_ref()
-                .and_then(|it| unknown_wakers(it, granted, &symbols)),
-        );
+        let unknown = |wake_ups| unknown_wakers(wake_ups, granted, &symbols);
+        notes.extend(wake_ups.as_ref().and_then(unknown));
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let stays_in_the_way = !granted.copies && kernel_event.is_tracepoint();
         let subject = Subject {
@@ -110,11 +107,9 @@ impl Sampler {
             numbering: loaded.map(|it| it.numbering()),
         };
         let source = source(pid, options, opened.rings, wakings);
-        let is_refused = unwinder.copier().is_some() && !granted.copies;
-        let unwinder = match is_refused {
-            true => unwind::by_frame_pointers(),
-            false => unwinder,
-        };
+        if unwinder.copier().is_some() && !granted.copies {
+            unwinder = unwind::by_frame_pointers();
+        }
         let stacks = StackTable::new(symbols);
         let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
         notes.iter().for_each(|note| converter.note(note));

@@ -15,7 +15,7 @@ use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
 use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
 use crate::resolve::Nodes;
 use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
-use plan::{Random, Stock, share};
+use plan::{Producers, Random, Stock, share};
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
@@ -325,19 +325,10 @@ fn producers<C: Connection>(
         return Ok(());
     }
     let arrivals = resolved_arrivals(plan, group)?;
-    let trace = wanted
-        .sizing_trace()
-        .map(|(trace, each)| (Arc::clone(trace), each));
-    let stock = Stock::new(&wanted.sizes, trace);
-    let (least, most) = wanted.size_range();
-    let bodies = match stock {
-        None => BodyLengths::Same(most),
-        Some(_) => BodyLengths::Between(least, most),
-    };
+    let (stock, bodies) = bodies_of(wanted);
     let mut participants = Vec::with_capacity(group.producer_count());
     for position in 0..producers {
-        let at = position as usize % group.destinations.len();
-        let destination = &group.destinations[at];
+        let destination = &group.destinations[position as usize % group.destinations.len()];
         let id = first_id + position as u32;
         let keys = wanted
             .random_keys
@@ -355,7 +346,7 @@ fn producers<C: Connection>(
             id,
             run_id: plan.run_id,
             arrivals: arrivals.clone(),
-            message_size: most,
+            message_size: wanted.size_range().1,
             contents: stock
                 .as_ref()
                 .map(|stock| stock.contents(id, position, producers)),
@@ -389,6 +380,17 @@ fn producers<C: Connection>(
     };
     connect(plan, group, nodes, sharing, participants, clients);
     Ok(())
+}
+
+/// Contents of a group's bodies where they differ, and how long bodies are.
+fn bodies_of(wanted: &Producers) -> (Option<Stock>, BodyLengths) {
+    let trace = wanted.sizing_trace();
+    let trace = trace.map(|(trace, each)| (Arc::clone(trace), each));
+    let (least, most) = wanted.size_range();
+    match Stock::new(&wanted.sizes, trace) {
+        None => (None, BodyLengths::Same(most)),
+        stock => (stock, BodyLengths::Between(least, most)),
+    }
 }
 
 /// A group's arrival process made ready. A schedule with a last message ends the run where nothing else does.

@@ -554,13 +554,13 @@ struct EarlyDelivery {
 
 impl EarlyDelivery {
     #[cold]
-    fn new(client: usize, tag: u64, redelivered: bool, body: &[u8], properties: &[u8]) -> Self {
+    fn new(client: usize, tag: u64, delivery: Received<'_>) -> Self {
         Self {
             client,
             tag,
-            redelivered,
-            body: body.to_vec(),
-            properties: properties.to_vec(),
+            redelivered: delivery.redelivered,
+            body: delivery.body.to_vec(),
+            properties: delivery.properties.to_vec(),
         }
     }
 

@@ -385,13 +385,7 @@ pub(crate) enum Event<'a> {
     /// The last transaction is committed.
     Committed,
     /// A message.
-    Delivery {
-        tag: u64,
-        redelivered: bool,
-        body: &'a [u8],
-        /// Properties, as the protocol encodes them.
-        properties: &'a [u8],
-    },
+    Delivery { tag: u64, delivery: Received<'a> },
     /// There was no message to fetch.
     Empty,
     /// A message of its own, given back.

@@ -143,11 +143,11 @@ const BANS: &[(&str, &[&str], &str)] = &[
 /// Lines of a function that can be read at once; …
 const MAX_LINES: usize = 70;
 /// … and how many in the product are longer. It only falls.
-const LONGER: usize = 15;
+const LONGER: usize = 5;
 /// Fields of a struct that fit in one's head; …
 const MAX_FIELDS: usize = 20;
 /// … and how many structs have more. It only falls.
-const LARGER: usize = 12;
+const LARGER: usize = 11;
 /// Files that a type's methods may stand in; …
 const MAX_FILES: usize = 3;
 /// … and how many types stand in more. It only falls.
