@@ -143,7 +143,7 @@ const BANS: &[(&str, &[&str], &str)] = &[
 /// Lines of a function that can be read at once; …
 const MAX_LINES: usize = 70;
 /// … and how many in the product are longer. It only falls.
-const LONGER: usize = 5;
+const LONGER: usize = 3;
 /// Fields of a struct that fit in one's head; …
 const MAX_FIELDS: usize = 20;
 /// … and how many structs have more. It only falls.
@@ -153,7 +153,7 @@ const MAX_FILES: usize = 3;
 /// … and how many types stand in more. It only falls.
 const SCATTERED: usize = 7;
 /// Product files; 650 are aimed at. It only falls.
-const FILES: usize = 709;
+const FILES: usize = 667;
 /// Lines of Rust with more characters than a page's may have, texts that no formatter cuts. It only falls.
 const WIDE: usize = 370;
 /// Declarations that only tests use. It only falls.
