@@ -530,8 +530,8 @@ const TIMED: u32 = 5;
 /// Millionths of one.
 const MILLION: f64 = 1e6;
 
-/// A loop that takes a share of what the thread's messages take. It looks at the thread's CPU time now and then, so that
-/// the share is what was asked for on any machine and at any rate.
+/// A loop that takes a share of what the thread's messages take. It looks at the thread's CPU time now and then, so
+/// that the share is what was asked for on any machine and at any rate.
 #[derive(Debug)]
 struct Slowdown {
     /// Nanoseconds of CPU that a turn of the loop takes.

@@ -41,8 +41,8 @@ pub(crate) struct Assignment<S> {
 }
 
 /// Assigns the clients to threads, round-robin over all groups, consumers before producers so
-/// that they are connected first. `nodes` and `clusters` have one entry per group. What the wall clock is ahead of the monotonic one is in
-/// nanoseconds.
+/// that they are connected first. `nodes` and `clusters` have one entry per group. What the wall clock is ahead of the
+/// monotonic one is in nanoseconds.
 pub(crate) fn assign<C: Connection>(
     plan: &Plan,
     nodes: &[Nodes],
@@ -73,7 +73,10 @@ pub(crate) fn assign<C: Connection>(
     }
     let mut routes = Routes::<C::Routing>::new(&clients, &plan.groups);
     routes.expect_deliveries(&mut clients);
-    let counting = |participant: &&ParticipantSpec| matches!(&participant.kind, ParticipantKind::Producer(p) if p.ends());
+    let counting = |participant: &&ParticipantSpec| match &participant.kind {
+        ParticipantKind::Producer(producer) => producer.ends(),
+        ParticipantKind::Consumer(_) => false,
+    };
     let participants = clients
         .iter()
         .flat_map(|client: &ClientSpec<_>| &client.participants);

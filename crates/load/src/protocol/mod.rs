@@ -63,8 +63,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Finds what a group asks for and the protocol cannot do.
     fn validate(group: &Group) -> Result<(), Error>;
 
-    /// The plan without what a broker refused because it no longer permits it, and what to say of that; `None` where the
-    /// refusal is final.
+    /// The plan without what a broker refused because it no longer permits it, and what to say of that; `None` where
+    /// the refusal is final.
     fn permitted(_plan: &Plan, _refusal: &Error) -> Option<(Plan, RunEvent)> {
         None
     }

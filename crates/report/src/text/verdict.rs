@@ -619,7 +619,8 @@ impl<'a> Said<'a> {
                     duration(held)
                 ),
                 _ => format!(
-                    "{}: {proxy} takes no more, though the broker reads what it passes on; connect to the broker itself",
+                    "{}: {proxy} takes no more, though the broker reads what it passes on; connect to the broker \
+                     itself",
                     self.wait(*wait)
                 ),
             },

@@ -56,8 +56,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
         };
         let Ok(weight) = u64::try_from(weight) else {
             return Err(format!(
-                "a sample counts {weight}, and less than nothing cannot be shown; where this is the difference of two profiles, give both of \
-                 them to `bellows diff`"
+                "a sample counts {weight}, and less than nothing cannot be shown; where this is the difference of two \
+                 profiles, give both of them to `bellows diff`"
             ));
         };
         reader.sample(&sample, weight, &mut builder);

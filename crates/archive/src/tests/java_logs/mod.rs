@@ -98,7 +98,8 @@ fn percentiles_are_those_that_java_finds() {
         assert!(count > 30, "{told}");
     }
 
-    // Artemis' own tags are refused by Java for their blanks; without the warm-up they hold the same values, rounded to two digits.
+    // Artemis' own tags are refused by Java for their blanks; without the warm-up they hold the same values, rounded to
+    // two digits.
     let artemis = read("artemis.hlog", None);
     assert_eq!(
         (artemis.unit, artemis.unit_source),

@@ -155,7 +155,7 @@ const SCATTERED: usize = 7;
 /// Product files; 650 are aimed at. It only falls.
 const FILES: usize = 667;
 /// Lines of Rust with more characters than a page's may have, texts that no formatter cuts. It only falls.
-const WIDE: usize = 370;
+const WIDE: usize = 17;
 /// Declarations that only tests use. It only falls.
 const ONLY_TESTED: usize = 0;
 const MOST_PROGRAMS: usize = 24;
