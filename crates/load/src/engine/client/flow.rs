@@ -308,7 +308,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Goes on with the set-up or the way out.
     fn proceed(&mut self, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
-        self.set_up_deadline = now + self.timeout;
+        self.dialing.set_up_deadline = now + self.dialing.timeout;
         match self.driver.connection.proceed(now)? {
             Progress::Ready => {
                 self.is_accepted();
@@ -443,7 +443,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let mut next: Option<Time> = None;
         if std::mem::take(&mut self.full) {
             // It did not listen.
-            self.heard = now;
+            self.waits.heard = now;
         }
         for at in 0..self.participants.len() {
             self.work(at, now, context)?;

@@ -147,11 +147,11 @@ const LONGER: usize = 3;
 /// Fields of a struct that fit in one's head; …
 const MAX_FIELDS: usize = 20;
 /// … and how many structs have more. It only falls.
-const LARGER: usize = 11;
+const LARGER: usize = 9;
 /// Files that a type's methods may stand in; …
 const MAX_FILES: usize = 3;
 /// … and how many types stand in more. It only falls.
-const SCATTERED: usize = 7;
+const SCATTERED: usize = 6;
 /// Product files; 650 are aimed at. It only falls.
 const FILES: usize = 667;
 /// Lines of Rust with more characters than a page's may have, texts that no formatter cuts. It only falls.
