@@ -351,8 +351,7 @@ mod tests {
         assert!(order(0, 0).is_empty());
     }
 
-    /// The machine was half as fast in the second round: compared with other rounds, the profiler would have cost -30
-    /// us.
+    /// The machine was half as fast in the second round: against other rounds, the profiler would have cost -30 us.
     #[test]
     fn what_a_profiler_costs_is_taken_round_by_round() {
         let none = [load(50.0, 10_000.0), load(100.0, 10_000.0)];

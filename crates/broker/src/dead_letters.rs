@@ -1,5 +1,4 @@
-//! Messages that a queue gives up: where they go, and what their headers then say of it. [`crate::vhost::VirtualHost`]
-//! sends them.
+//! Messages that a queue gives up: where they go, and what headers say of it. [`crate::vhost::VirtualHost`] sends them.
 
 use measure::Nanos;
 use wire::amqp091::{BasicProperties, FieldArray, FieldTable, Properties, Table, Value};

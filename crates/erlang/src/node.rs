@@ -19,8 +19,7 @@ const EVALUATE: &str = "{ok, Tokens, _} = erl_scan:string(unicode:characters_to_
                         {ok, Forms} = erl_parse:parse_exprs(Tokens), \
                         {value, Value, _} = erl_eval:exprs(Forms, []), Value.";
 
-/// Opens the link with the first cookie that the node does not refuse. All of them share the time that connecting may
-/// take.
+/// Opens the link with the first cookie that the node does not refuse. All share the time that connecting may take.
 fn open(options: &ConnectOptions) -> Result<Link, Error> {
     let begun = Instant::now();
     let mut opened = Link::open(options);

@@ -49,8 +49,7 @@ pub(crate) struct ScrapeArgs {
     )]
     every: Length,
     /// How long, in seconds (or 500ms, 20m); one request each if absent. A request that is open at the end is waited
-    /// for, up to
-    /// --timeout
+    /// for, up to --timeout
     #[arg(
         long = "for",
         visible_alias = "duration",

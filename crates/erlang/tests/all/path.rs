@@ -11,8 +11,7 @@ use erlang::term::as_int;
 use erlang::timing::{TimeOptions, time};
 use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
 
-/// A shop whose entry asks a store, which asks a depot. The store works, and rests in every tenth order; the depot
-/// works.
+/// A shop whose entry asks a store, which asks a depot. The store rests in every tenth order; both work.
 const SHOP: &str = r#"
 -module(shop).
 -behaviour(gen_server).

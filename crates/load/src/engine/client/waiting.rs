@@ -1,6 +1,5 @@
 //! Reasons why producers wait, and idle time of event loops: the evidence for who limits a run. All of it comes from
-//! the clock readings that the loop takes anyway. Then a client's silence: messages are in flight, and nothing is
-//! heard.
+//! the clock readings that the loop takes anyway. Then a client's silence: nothing is heard of messages in flight.
 
 use std::sync::mpsc::SyncSender;
 
