@@ -1,5 +1,5 @@
-//! The reader of Go's table of functions: any bytes name functions, or none. The first eight bytes are the offset that is
-//! looked up, and the length of the table; the trees of inlined calls follow it.
+//! The reader of Go's table of functions: any bytes name functions, or none. The first eight bytes are the offset that
+//! is looked up, and the length of the table; the trees of inlined calls follow it.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -195,9 +195,9 @@ fn show(title: &str, none: &[Load], outcomes: &[Outcome]) {
     let rows: Vec<_> = std::iter::once(alone).chain(with).collect();
     println!("{title}:\n\n{}", markdown(&head, &rows));
     println!(
-        "Medians of {} rounds (quartiles in brackets). `profiler` and `broker beyond none` are in % of a core; the broker \
-         alone takes {:.1} us a message, {} %. `broker, beside none` is its CPU time a message over that of the same round \
-         without a recording.",
+        "Medians of {} rounds (quartiles in brackets). `profiler` and `broker beyond none` are in % of a core; the \
+         broker alone takes {:.1} us a message, {} %. `broker, beside none` is its CPU time a message over that of the \
+         same round without a recording.",
         none.len(),
         of(&|load| load.broker_us),
         of(&|load| load.broker_cores * 100.0)

@@ -256,8 +256,8 @@ fn warnings<'o>(none: &[Load], costs: impl Iterator<Item = (&'o str, Spread)>) -
         return String::new();
     }
     format!(
-        "WARNING: alone, the broker's CPU time spreads by {:.1} % of a core between the quartiles of its rounds. What it \
-         takes beyond that cannot be told from none with: {}. A higher --freq or more --pairs can tell.\n",
+        "WARNING: alone, the broker's CPU time spreads by {:.1} % of a core between the quartiles of its rounds. What \
+         it takes beyond that cannot be told from none with: {}. A higher --freq or more --pairs can tell.\n",
         noise(none) * 100.0,
         unsure.join("; ")
     )
@@ -351,7 +351,7 @@ mod tests {
         assert!(order(0, 0).is_empty());
     }
 
-    /// The machine was half as fast in the second round: compared with other rounds, the profiler would have cost -30 us.
+    /// The machine was half as fast in the second round: against other rounds, the profiler would have cost -30 us.
     #[test]
     fn what_a_profiler_costs_is_taken_round_by_round() {
         let none = [load(50.0, 10_000.0), load(100.0, 10_000.0)];

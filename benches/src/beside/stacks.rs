@@ -280,9 +280,9 @@ fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
     });
     println!("{title}:\n\n{}", markdown(&head, &rows.collect::<Vec<_>>()));
     println!(
-        "Medians of {} rounds of {seconds} s, quartiles in brackets. The broker alone takes {} % of a core, p99 {} ms. `perf \
-         script` is of the first round: bellows names its samples itself. A ratio above 1.00 is dearer; those with the \
-         broker are `-` where what it takes beyond none cannot be told from chance.",
+        "Medians of {} rounds of {seconds} s, quartiles in brackets. The broker alone takes {} % of a core, p99 {} ms. \
+         `perf script` is of the first round: bellows names its samples itself. A ratio above 1.00 is dearer; those \
+         with the broker are `-` where what it takes beyond none cannot be told from chance.",
         none.len(),
         Spread::of(none.iter().map(|load| load.broker_cores * 100.0)),
         Spread::of(none.iter().map(|load| load.p99_ms)),

@@ -3,9 +3,11 @@
 //! ```text
 //! deflated   cookie V0 0x1c849309, V1 0x1c849302, V2 0x1c849304, each | 0x10 (u32) | length (u32) | zlib: plain
 //! V2         cookie 0x1c849313 (u32) | payload length (u32) | offset (u32) | digits (u32)
-//!            | lowest (u64) | highest (u64) | ratio (f64) | counts as zig-zag LEB128, runs of zeros as one negative number
+//!            | lowest (u64) | highest (u64) | ratio (f64) | counts as zig-zag LEB128, runs of zeros as one
+//!            negative number
 //! V1         cookie 0x1c849301 | bytes of a count * 16 | the same fields | counts of 2, 4 or 8 bytes
-//! V0         cookie 0x1c849308 | bytes of a count * 16 | digits (u32) | lowest (u64) | highest (u64) | total (u64) | counts
+//! V0         cookie 0x1c849308 | bytes of a count * 16 | digits (u32) | lowest (u64) | highest (u64) | total (u64)
+//!            | counts
 //! ```
 //! (`EncodableHistogram` and `AbstractHistogram` of the Java HdrHistogram; all numbers are big-endian.)
 

@@ -55,7 +55,8 @@ const ARTEMIS: [(&str, Metric); 3] = [
     ("transfer", Metric::TRANSFER),
 ];
 /// End of every refusal.
-const WHAT_IS_READ: &str = "name logs as HdrHistogram's HistogramLogWriter writes them: lines of start, length, largest value and histogram";
+const WHAT_IS_READ: &str = "name logs as HdrHistogram's HistogramLogWriter writes them: lines of start, length, \
+                            largest value and histogram";
 /// Intervals of a tag overlap if they are together so many times as long as their span.
 const OVERLAPPING: f64 = 1.1;
 /// Seconds that are no length, and no start of a log that counts from its own: they are of 1973.
@@ -520,7 +521,8 @@ impl LogReading {
         let overlaps = covered > seconds * OVERLAPPING;
         if overlaps {
             self.notes.push(format!(
-                "its intervals overlap, {covered:.0} s of them in {seconds:.0} s: it holds several recordings, and how long they took is not known"
+                "its intervals overlap, {covered:.0} s of them in {seconds:.0} s: it holds several recordings, and how \
+                 long they took is not known"
             ));
         } else if covered < seconds * SPARSE {
             self.notes.push(format!(

@@ -301,7 +301,8 @@ mod tests {
             r#""low":259,"counts":[1,1]"#,
         ] {
             let line = format!(
-                r#"{{"t":0,"dt":0.1,"phase":"measure","sent":0,"completed":0,"received":0,"latency":{{"send_ack":{{"p50_ns":1,"p99_ns":1,"max_ns":1,{cells}}}}}}}"#
+                r#"{{"t":0,"dt":0.1,"phase":"measure","sent":0,"completed":0,"received":0,
+                "latency":{{"send_ack":{{"p50_ns":1,"p99_ns":1,"max_ns":1,{cells}}}}}}}"#
             );
             let point: SlicePoint = serde_json::from_str(&line).expect("a slice");
             assert!(point.latency.is_empty(), "{cells}");

@@ -8,7 +8,7 @@
 //! | 3 | the run missed what was required of it |
 //! | 4 | whether it did cannot be told |
 //! | 5 | the run has warnings, under `--strict` |
-//! | 130, 143 | ended by SIGINT or SIGTERM before anything was measured, of repeated runs before one was complete, or at once by a second one |
+//! | 130, 143 | ended by SIGINT or SIGTERM before anything was measured or a repeated run complete, or by a second |
 
 use std::process::ExitCode;
 

@@ -181,32 +181,12 @@ impl Running {
     pub fn fault_log(&self) -> FaultLog {
         self.faults.clone()
     }
-
-    /// A handle that ends the broker from anywhere, for instance from a signal handler's thread.
-    #[must_use]
-    pub fn stop_handle(&self) -> Stop {
-        self.stop.clone()
-    }
-
-    /// Waits until the broker has ended, by [`Stop::stop`] or by an error.
-    ///
-    /// # Errors
-    /// Those of [`Broker::run`].
-    pub fn wait(mut self) -> Result<(), Error> {
-        self.join()
-    }
-
-    fn join(&mut self) -> Result<(), Error> {
-        self.thread
-            .take()
-            .map_or(Ok(()), |t| t.join().unwrap_or(Err(Error::Panicked)))
-    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.stop();
-        // Whoever wants the outcome calls `wait`.
-        let _ = self.join();
+        // Whoever wants the outcome calls `Broker::run`.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -134,8 +134,6 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The broker's thread ended by a panic: a defect of this program.
-    Panicked,
 }
 
 impl Error {
@@ -153,11 +151,6 @@ impl Error {
                 format!("the broker's event loop cannot {what}"),
                 source,
                 "see ulimit -a and the kernel's limits on this user",
-            ),
-            Self::Panicked => Problem::new(
-                "the broker's thread ended",
-                "it panicked",
-                "this is a defect of bellows, please report it",
             ),
         }
     }

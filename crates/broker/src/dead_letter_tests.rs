@@ -9,7 +9,7 @@ use wire::amqp091::{
 use crate::dead_letters::{
     DeadLetter, FIRST_DEATH, ORIGINAL_EXPIRATION, Reason, deaths, is_circle, text, with_death,
 };
-use crate::harness::{Seen, World, world};
+use crate::tests::harness::{Seen, World, world};
 
 fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]) {
     let mut table = FieldTable::new();

@@ -1,4 +1,4 @@
-//! Messages that a queue gives up: where they go, and what their headers then say of it. [`crate::vhost::VirtualHost`] sends them.
+//! Messages that a queue gives up: where they go, and what headers say of it. [`crate::vhost::VirtualHost`] sends them.
 
 use measure::Nanos;
 use wire::amqp091::{BasicProperties, FieldArray, FieldTable, Properties, Table, Value};
@@ -134,7 +134,8 @@ pub(crate) fn is_circle(properties: &[u8], queue: &str) -> bool {
     false
 }
 
-/// A message's properties with one death more, and without its expiration, which would end it again; `None` where they cannot be read, or hold no more: it could go round for ever.
+/// A message's properties with one death more, and without its expiration, which would end it again; `None` where they
+/// cannot be read, or hold no more: it could go round for ever.
 pub(crate) fn with_death(letter: &DeadLetter, queue: &str) -> Option<Vec<u8>> {
     let decoded = Properties::from_bytes(&letter.properties).decode().ok()?;
     let headers = with_death_header(letter, queue, &decoded)?;

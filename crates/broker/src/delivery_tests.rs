@@ -6,7 +6,7 @@ use wire::amqp091::{
 };
 
 use crate::config::Config;
-use crate::harness::*;
+use crate::tests::harness::*;
 
 #[test]
 fn messages_arrive_in_order_and_only_once() {

@@ -1,9 +1,9 @@
 //! The embedded broker: AMQP 0.9.1 with real exchanges and queues, in memory, with a bound.
 //!
 //! ```text
-//! let broker = broker::Broker::bind(broker::Config::default())?;
+//! let mut broker = broker::Broker::bind(broker::Config::default())?;
 //! println!("ready amqp://{}", broker.local_addr());
-//! broker.spawn()?.wait()?;
+//! broker.run(&broker::Stop::new())?;
 //! ```
 
 mod arguments;
@@ -20,8 +20,6 @@ mod delivery;
 mod delivery_tests;
 mod exchange;
 mod faults;
-#[cfg(test)]
-mod harness;
 mod in_memory;
 mod log;
 mod memory;

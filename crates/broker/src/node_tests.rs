@@ -7,9 +7,9 @@ use wire::amqp091::{
 };
 
 use crate::config::{Config, User};
-use crate::harness::*;
 use crate::node::Verdict;
 use crate::reactor::TICK;
+use crate::tests::harness::*;
 
 #[test]
 fn one_confirm_answers_a_batch_and_returns_come_first() {

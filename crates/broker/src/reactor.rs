@@ -358,8 +358,8 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Ends our side once everything is written, of a connection that the client has closed only where the client does not. The
-    /// rest of what it sends is still read, because closing on unread bytes would destroy our last words on their way.
+    /// Ends our side once everything is written, of a connection that the client has closed only where the client does
+    /// not. The rest of what it sends is still read, because closing on unread bytes would destroy our last words.
     fn finish(&mut self, key: Key) {
         let Some(Connection {
             socket, is_shut, ..

@@ -102,8 +102,8 @@ pub(crate) enum Reply {
 pub(crate) type NoWait = bool;
 
 impl Peer {
-    /// Whether the client has closed the connection and is to end it: where we did so first, what it reads of that may come
-    /// before it has looked at the answer.
+    /// Whether the client has closed the connection and is to end it: where we did so first, what it reads of that may
+    /// come before it has looked at the answer.
     pub(crate) const fn is_to_end(&self) -> bool {
         self.is_closed && self.ticks_left > LINGER_TICKS - CLIENT_TICKS
     }

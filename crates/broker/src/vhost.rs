@@ -136,7 +136,7 @@ impl VirtualHost {
         }
     }
 
-    /// Finds the queues of a message, by `cache` if they are the last ones. Never inlined, so that profiles of any build name it.
+    /// Finds the queues of a message, by `cache` if they are the last ones. Never inlined, so that profiles name it.
     #[inline(never)]
     pub(crate) fn route(
         &mut self,

@@ -252,7 +252,7 @@ impl NodeData {
                     status,
                     help,
                 );
-                BrokerError::Config(Problem { log, ..problem })
+                BrokerError::Config(problem.logged(log))
             }
             other => other,
         }

@@ -96,14 +96,12 @@ impl Embedded {
                 let cause = format!("cannot start `{exe} broker`");
                 Problem::new(cause, e, "see ulimit -u and the file's permissions")
             })?;
-        let stdin = child.stdin.take();
-        let stdout = child.stdout.take();
-        let stderr = child.stderr.take();
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
         let scheme = certificates.as_ref().map_or("amqp", |_| "amqps");
-        let (url, lines) = stdout.map_or_else(
-            || (None, mpsc::channel().1),
-            |stdout| ready_line(stdout, scheme),
-        );
+        let (url, lines) = match child.stdout.take() {
+            Some(stdout) => ready_line(stdout, scheme),
+            None => (None, mpsc::channel().1),
+        };
         let mut this = Self {
             endpoint: Endpoint::new("127.0.0.1", Endpoint::DEFAULT_PORT),
             identity: Identity {
@@ -117,30 +115,23 @@ impl Embedded {
             lines,
             _workspace: workspace,
         };
-        match url {
-            Some(url) => {
-                // Whatever it says later must not fill the pipe and stop it.
-                thread::spawn(move || std::io::copy(&mut stderr?, &mut std::io::sink()).ok());
-                this.endpoint = url.parse()?;
-                this.endpoint.tls = certificates.as_ref().map(Certificates::for_clients);
-                Ok(this)
-            }
-            None => {
-                drop(this);
-                let mut words = String::new();
-                // It has ended, so its last words end too.
-                let _ = stderr.map(|stderr| stderr.take(4_096).read_to_string(&mut words));
-                Err(Problem {
-                    log: words.trim().to_owned(),
-                    ..Problem::new(
-                        format!("`{exe} broker` did not start"),
-                        format!("it was not ready within {} s", START_TIMEOUT.as_secs()),
-                        "see what it said, and whether the machine is too busy",
-                    )
-                }
-                .into())
-            }
-        }
+        let Some(url) = url else {
+            drop(this);
+            let mut words = String::new();
+            // It has ended, so its last words end too.
+            let _ = stderr.map(|stderr| stderr.take(4_096).read_to_string(&mut words));
+            let problem = Problem::new(
+                format!("`{exe} broker` did not start"),
+                format!("it was not ready within {} s", START_TIMEOUT.as_secs()),
+                "see what it said, and whether the machine is too busy",
+            );
+            return Err(problem.logged(words.trim()).into());
+        };
+        // Whatever it says later must not fill the pipe and stop it.
+        thread::spawn(move || std::io::copy(&mut stderr?, &mut std::io::sink()).ok());
+        this.endpoint = url.parse()?;
+        this.endpoint.tls = certificates.as_ref().map(Certificates::for_clients);
+        Ok(this)
     }
 
     fn say(&mut self, line: &str) -> Result<(), BrokerError> {

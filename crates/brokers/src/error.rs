@@ -140,26 +140,22 @@ impl BrokerError {
                 product,
                 status,
                 log,
-            } => Problem {
-                log: log.clone(),
-                ..Problem::new(
-                    format!("{product} ended while it started"),
-                    status,
-                    "see its log below",
-                )
-            },
+            } => Problem::new(
+                format!("{product} ended while it started"),
+                status,
+                "see its log below",
+            )
+            .logged(log),
             Self::NotReady {
                 product,
                 waited,
                 log,
-            } => Problem {
-                log: log.clone(),
-                ..Problem::new(
-                    format!("{product} did not accept connections in time"),
-                    format!("{} s", waited.as_secs()),
-                    "see whether the machine is too busy, and its log below",
-                )
-            },
+            } => Problem::new(
+                format!("{product} did not accept connections in time"),
+                format!("{} s", waited.as_secs()),
+                "see whether the machine is too busy, and its log below",
+            )
+            .logged(log),
             Self::Cancelled => Problem::new(
                 "the start of the broker was cancelled",
                 "interrupted",

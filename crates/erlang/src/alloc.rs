@@ -1,5 +1,5 @@
-//! Memory from two sides: what the node's allocators took from the machine and gave out, and what the machine says of the
-//! node's process. And what the node's threads do, by its own accounting of microstates.
+//! Memory from two sides: what the node's allocators took from the machine and gave out, and what the machine says of
+//! the node's process. And what the node's threads do, by its own accounting of microstates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -112,8 +112,8 @@ pub struct NodeMemory {
     pub node_us: u64,
 }
 
-/// A part of the difference between what the VM says and what is resident. Parts can be negative: what was allocated need
-/// not be resident.
+/// A part of the difference between what the VM says and what is resident. Parts can be negative: what was allocated
+/// need not be resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryStep {
     /// Name of the step.
@@ -152,8 +152,8 @@ impl NodeMemory {
     }
 }
 
-/// The steps from the VM's total to resident memory, of the bytes of all carriers and of the blocks in them; none where the
-/// machine does not say.
+/// The steps from the VM's total to resident memory, of the bytes of all carriers and of the blocks in them; none where
+/// the machine does not say.
 pub(crate) fn steps(
     total: Option<u64>,
     carriers: u64,
@@ -217,8 +217,8 @@ pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
     memory(&answer).ok_or_else(|| unexpected(helper, "bellows_alloc:read/0"))
 }
 
-/// Accounts the microstates of a window, which ends sooner where `stop` says so. Other bellows of this version can do the same
-/// at the same time.
+/// Accounts the microstates of a window, which ends sooner where `stop` says so. Other bellows of this version can do
+/// the same at the same time.
 ///
 /// # Errors
 /// The node cannot be asked, or answers something else; another version of bellows accounts there; somebody ended the

@@ -163,7 +163,8 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
             let text = format!(
                 "the tracing process was {seconds:.1} s behind the calls, and what was called in that time is missing"
             );
-            let remedy = "leave out arguments (--no-arguments), name fewer functions or processes, or leave the node more CPU";
+            let remedy = "leave out arguments (--no-arguments), name fewer functions or processes, or leave the node \
+                          more CPU";
             return (text, remedy);
         }
         _ => reached(limit, &seen),
@@ -214,7 +215,8 @@ fn reached(limit: &str, seen: &str) -> (String, &'static str) {
         ),
         "nested" => (
             format!(
-                "{seen} calls in one process waited for their return, as in a function that calls itself and never returns; each has words on the process's stack"
+                "{seen} calls in one process waited for their return, as in a function that calls itself and never \
+                 returns; each has words on the process's stack"
             ),
             "leave out --returns and --durations, or trace a function that returns",
         ),
@@ -268,7 +270,8 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
         ),
         "bad_expression" => (
             "this is no call of a function with terms as arguments",
-            "write MODULE:FUNCTION(TERM, ...), such as 'rabbit_amqqueue:list(<<\"/\">>)'; calls, operators and variables inside are not evaluated",
+            "write MODULE:FUNCTION(TERM, ...), such as 'rabbit_amqqueue:list(<<\"/\">>)'; calls, operators and \
+             variables inside are not evaluated",
         ),
         "no_role" => (
             NO_ROLE,
@@ -305,7 +308,8 @@ mod tests {
         };
         assert_eq!(
             ended.describe(),
-            "withdrew from the node: the node's memory rose by 267.3 MB, and 256 MB are allowed (--max-memory allows more)"
+            "withdrew from the node: the node's memory rose by 267.3 MB, and 256 MB are allowed (--max-memory allows \
+             more)"
         );
         assert_eq!(
             tripped("run_queue", 21_491, 56),

@@ -171,7 +171,8 @@ impl Error {
             } => Problem::new(
                 format!("cannot connect to {what} at {address}"),
                 source,
-                "check that the node runs (one that was just started needs some seconds), its name, and --port or --epmd-port",
+                "check that the node runs (one that was just started needs some seconds), its name, and --port or \
+                 --epmd-port",
             ),
             Self::Epmd { address, what } => Problem::new(
                 format!("what listens at {address} is not EPMD"),
@@ -190,8 +191,8 @@ impl Error {
             Self::Cookie { node, tried } => Problem::new(
                 format!("{node} refuses the cookie"),
                 other_cookie(tried),
-                "give the node's with --cookie-file FILE, or set BELLOWS_ERLANG_COOKIE; it stands in .erlang.cookie in the \
-                 home of the user who runs the node",
+                "give the node's with --cookie-file FILE, or set BELLOWS_ERLANG_COOKIE; it stands in .erlang.cookie in \
+                 the home of the user who runs the node",
             ),
             Self::Handshake { node, what } => Problem::new(
                 format!("{node} does not let us in"),
@@ -223,7 +224,8 @@ impl Error {
                 format!("{node} has not said that all is undone there"),
                 format_args!("no answer in {after:?}: it is busy"),
                 format!(
-                    "it undoes everything by itself, also when nobody waits; `bellows erlang info {node}` tells what is left"
+                    "it undoes everything by itself, also when nobody waits; `bellows erlang info {node}` tells what \
+                     is left"
                 ),
             ),
             Self::Exception { node, call, reason } => Problem::new(

@@ -19,7 +19,7 @@ const EVALUATE: &str = "{ok, Tokens, _} = erl_scan:string(unicode:characters_to_
                         {ok, Forms} = erl_parse:parse_exprs(Tokens), \
                         {value, Value, _} = erl_eval:exprs(Forms, []), Value.";
 
-/// Opens the link with the first cookie that the node does not refuse. All of them share the time that connecting may take.
+/// Opens the link with the first cookie that the node does not refuse. All share the time that connecting may take.
 fn open(options: &ConnectOptions) -> Result<Link, Error> {
     let begun = Instant::now();
     let mut opened = Link::open(options);
@@ -265,7 +265,8 @@ fn asked(error: Error, name: &str) -> Error {
 }
 
 /// A process of ours, to which those of the node send. It is bounded: 65,536 messages wait in it, and 256 MB in all
-/// mailboxes of a connection, counted as they are in memory; more are dropped and counted. Who monitors its pid learns when it is dropped. It keeps the connection open.
+/// mailboxes of a connection, counted as they are in memory; more are dropped and counted. Who monitors its pid learns
+/// when it is dropped. It keeps the connection open.
 #[derive(Debug)]
 pub struct Mailbox {
     link: Arc<Link>,

@@ -109,7 +109,7 @@ impl Cookie {
         })
     }
 
-    /// The cookie of the user's own nodes, and that of this machine's RabbitMQ: the first that there is, and another one.
+    /// The cookie of the user's own nodes, and that of this machine's RabbitMQ: the first that there is, and another.
     ///
     /// # Errors
     /// There is neither, or neither may be read.

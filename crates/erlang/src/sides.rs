@@ -1,6 +1,6 @@
 //! Memory from both sides by one call of functions that every node has: what the VM says, what its allocators hold, and
-//! what the machine says of the node's process. No module is loaded for it and no process is asked, so that a run can read
-//! it every second.
+//! what the machine says of the node's process. No module is loaded for it and no process is asked, so that a run can
+//! read it every second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -158,8 +158,8 @@ fn file(result: &Term) -> String {
     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
-/// Sums over the instances of an allocator, each `{instance, Number, Kinds}` with the sizes of each kind of carriers; `None`
-/// for one that is switched off.
+/// Sums over the instances of an allocator, each `{instance, Number, Kinds}` with the sizes of each kind of carriers;
+/// `None` for one that is switched off.
 fn allocator(sizes: &Term) -> Option<AllocatorBytes> {
     let (name, [instances]) = keyed(sizes)? else {
         return None;

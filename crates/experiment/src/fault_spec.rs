@@ -149,7 +149,7 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
             )
             .about(key));
         }
-        // Who stops a broker or kills it has to say when and for how long, as for one that stalls; unless it stays away.
+        // Who stops or kills a broker has to say when and for how long, as for one that stalls; unless it stays away.
         let checked = FaultSpec {
             length: (spec.length).or_else(|| is_for_good(spec).then_some(A_WHILE)),
             ..spec.clone()

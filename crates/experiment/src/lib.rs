@@ -367,12 +367,6 @@ impl Experiment {
             || differ_in_hidden(both.each_ref().map(|(all, shown)| (all, shown)))
     }
 
-    /// The experiment as TOML, resolved, and without secrets.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        toml::to_string(&self.without_secrets()).unwrap_or_default()
-    }
-
     /// Built key by key: secrets and addresses are known, and only names that the file's writer chose are left to a
     /// pattern.
     fn without_secrets(&self) -> Self {

@@ -20,8 +20,9 @@ const QUEUES_OF_CONNECTION: usize = 500;
 /// Queues that have a connection each.
 const MOST_CONNECTIONS: usize = 64;
 /// Keys of a group that describe queues and their messages; the others describe a load.
-const KEYS: &str = "destination destinations num-destinations exchange routing-key bind auto-delete queue-type durable arguments \
-    declare url fill properties headers message-ids timestamps message-size persistent source-addresses nodes";
+const KEYS: &str = "destination destinations num-destinations exchange routing-key bind auto-delete queue-type durable \
+    arguments declare url fill properties headers message-ids timestamps message-size persistent source-addresses \
+    nodes";
 
 /// Queues that are there before a run begins, with the keys of a load's group.
 pub type PrepareSpec = LoadSpec;

@@ -140,7 +140,7 @@ impl ScrapeSpec {
         if let Some(node) = node {
             name += &format!(" of node {node}");
         }
-        // Figures go by names in which capitals, spaces, - and _ are alike: of two such, the second one's would be the first one's.
+        // Figures go by names in which capitals, spaces, - and _ are alike: the second of two such would be the first.
         let plain = archive::plain_name(&name);
         if let Some(other) = (taken.iter()).find(|other| archive::plain_name(&other.name) == plain)
         {

@@ -3,6 +3,12 @@ use measure::{Bytes, Nanos};
 
 use super::{Experiment, ScheduleSpec, SizeSpec};
 
+impl Experiment {
+    pub(crate) fn to_toml(&self) -> String {
+        toml::to_string(&self.without_secrets()).unwrap()
+    }
+}
+
 fn shape(text: &str) -> RateProfile {
     let spec: ScheduleSpec = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
     spec.resolve(false).unwrap().profile().clone()

@@ -476,7 +476,8 @@ impl BrokerSpec {
     fn check_management(&self) -> Result<(), Problem> {
         match (&self.management, &self.management_user) {
             (Some(url), _) => {
-                let login = "give the user as {broker.management-user}, and the password in BELLOWS_MANAGEMENT_PASSWORD";
+                let login = "give the user as {broker.management-user}, and the password in \
+                             BELLOWS_MANAGEMENT_PASSWORD";
                 check_url(url, login).map_err(|problem| {
                     let why = format!(": {}", problem.value);
                     wrong("broker.management", why, problem.help)

@@ -96,8 +96,8 @@ impl Control {
         self.watch_confirm_since(Time(0));
     }
 
-    /// From now on watches for the first confirm of what was sent since then, and for nothing else: for use where a part
-    /// of a cluster is taken away, and the rest may go on.
+    /// From now on watches for the first confirm of what was sent since then, and for nothing else: for use where a
+    /// part of a cluster is taken away, and the rest may go on.
     pub fn watch_confirm_since(&self, since: Time) {
         self.watched_since.store(since.0, Ordering::Relaxed);
         self.watch.store(1, Ordering::Relaxed);

@@ -285,8 +285,8 @@ pub struct Silence {
     pub was_answered: bool,
 }
 
-/// Messages and operations that were due and had no answer when the run ended, with the latencies that they had reached by
-/// then: their latencies are at least that long (right-censored), and leaving them out would be coordinated omission.
+/// Messages and operations that were due and had no answer when the run ended, with the latencies that they had reached
+/// by then: their latencies are at least that long (right-censored); leaving them out is coordinated omission.
 #[derive(Clone, Debug)]
 pub struct Censored {
     /// Their latencies, as a part of the drain.

@@ -90,8 +90,8 @@ impl Window {
         (self.first < self.next).then(|| Time(self.ring[self.slot(self.first)][1]))
     }
 
-    /// Messages that are not answered and do not hang, and when the first of them was sent. One hangs that was sent before
-    /// that time, while a later one is answered.
+    /// Messages that are not answered and do not hang, and when the first of them was sent. One hangs that was sent
+    /// before that time, while a later one is answered.
     pub(crate) fn waiting(&self, before: Time) -> (u64, Option<Time>) {
         let mut hanging = 0;
         for tag in self.first..self.next {

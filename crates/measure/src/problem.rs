@@ -44,6 +44,13 @@ impl Problem {
         }
     }
 
+    /// Adds the last lines of a program's log.
+    #[must_use]
+    pub fn logged(mut self, log: impl Into<String>) -> Self {
+        self.log = log.into();
+        self
+    }
+
     /// Names the key at fault; texts name further keys as `{threads}`.
     #[must_use]
     pub fn about(mut self, key: impl Into<Box<str>>) -> Self {

@@ -61,8 +61,8 @@ pub struct Plan {
     pub threads: usize,
     /// The lengths of the phases.
     pub phases: Phases,
-    /// Written into every payload of 32 bytes and more, and shorter ones are masked by it, so that a consumer tells this
-    /// run's messages from others'.
+    /// Written into every payload of 32 bytes and more, and shorter ones are masked by it, so that a consumer tells
+    /// this run's messages from others'.
     pub run_id: u32,
     /// Whether a loop may spin through the last microseconds before a message is due.
     pub spin: Spin,
@@ -404,6 +404,13 @@ impl Plan {
         self.groups
             .iter()
             .filter(|group| group.producer_count() > 0)
+    }
+
+    /// Whether all that send do so as fast as it goes.
+    #[must_use]
+    pub fn is_unthrottled(&self) -> bool {
+        self.senders()
+            .all(|group| group.producers.arrivals.is_unthrottled())
     }
 
     /// Connections that the load opens, beside one that comes and goes before and after it.

@@ -116,8 +116,8 @@ pub fn read_trace_header(trace_header: &[u8], len: usize, now: Time) -> Result<H
     read_full(head, len, now)
 }
 
-/// Reads the header, restoring a compact time from the reader's clock. The producer and the sequence number of a compact
-/// header are right where `run` is its own.
+/// Reads the header, restoring a compact time from the reader's clock. The producer and the sequence number of a
+/// compact header are right where `run` is its own.
 ///
 /// # Errors
 /// Where there is none; see [`Unreadable`].
@@ -193,9 +193,9 @@ pub const fn has_check(len: usize) -> bool {
 
 /// Whether a body that cannot be right was one of this run's messages all the same: whether part of
 /// its header is. It begins with the run's id; or the high part of its intended time (4.3 s and up)
-/// lies in the run, from `start` to `now`; or, in a compact form, `known` says of its producer and its sequence number how
-/// many of the two are this run's: both, or, where there is no check and so no damage that is certain, one of them and the
-/// time. Zeros alone are nobody's.
+/// lies in the run, from `start` to `now`; or, in a compact form, `known` says of its producer and its sequence number
+/// how many of the two are this run's: both, or, where there is no check and so no damage that is certain, one of them
+/// and the time. Zeros alone are nobody's.
 ///
 /// Damage to one place of a header with a check, of up to 5 bytes (21 in the full form), leaves one of
 /// these parts whole.

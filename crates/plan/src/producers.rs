@@ -171,6 +171,29 @@ impl Producers {
     pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
         let of_sizes = |error: Error| error.about("message-size");
         self.sizes.validate(ledger).map_err(of_sizes)?;
+        self.validate_properties()?;
+        self.validate_counts()?;
+        let (least, most) = self.size_range();
+        check_range(least, most, ledger && !self.has_trace_header()).map_err(of_sizes)?;
+        if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
+            return Err(Error::invalid(
+                "the trace says how large its messages are, and so does the message size",
+                "leave the message size out, or take the sizes out of the trace",
+            )
+            .about("message-size"));
+        }
+        match &self.arrivals {
+            ArrivalProcess::Unthrottled => Ok(()),
+            ArrivalProcess::Scheduled(schedule) => {
+                let pacer = schedule.pacer(producers).map(drop);
+                pacer.map_err(|error| error.about("rate"))
+            }
+            ArrivalProcess::ThinkTime(_) => self.validate_think_time(),
+        }
+    }
+
+    /// Refuses two values of a property that tells messages apart.
+    fn validate_properties(&self) -> Result<(), Error> {
         if self.has_trace_header() && self.properties.headers.contains_key(TRACE_HEADER) {
             return Err(Error::invalid(
                 format!("the header {TRACE_HEADER:?} holds what tells messages apart"),
@@ -198,6 +221,10 @@ impl Producers {
             )
             .observed(what));
         }
+        Ok(())
+    }
+
+    fn validate_counts(&self) -> Result<(), Error> {
         if self.connections == Some(0) {
             return Err(Error::invalid(
                 "producers cannot share 0 connections",
@@ -214,7 +241,7 @@ impl Producers {
             .observed(0)
             .about("commit-every"));
         }
-        let (least, most) = self.size_range();
+        let (least, _) = self.size_range();
         if self.has_replies() && least < FULL_LEN && !self.has_trace_header() {
             return Err(Error::invalid(
                 format!(
@@ -226,49 +253,32 @@ impl Producers {
             .observed(least)
             .about("message-size"));
         }
-        if self.guarantee.commit_every() > 0
-            && matches!(self.arrivals, ArrivalProcess::ThinkTime(_))
-        {
+        Ok(())
+    }
+
+    fn validate_think_time(&self) -> Result<(), Error> {
+        if self.guarantee.commit_every() > 0 {
             return Err(Error::invalid(
                 "a think time counts from each answer, and transactions answer many at once",
                 "leave out one of the two",
             )
             .about("think-time"));
         }
-        check_range(least, most, ledger && !self.has_trace_header()).map_err(of_sizes)?;
-        if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
+        if !self.guarantee.has_answers() {
             return Err(Error::invalid(
-                "the trace says how large its messages are, and so does the message size",
-                "leave the message size out, or take the sizes out of the trace",
+                "a think time counts from the broker's answer, and no answer is requested",
+                "ask for confirms, or give a rate instead of a think time",
             )
-            .about("message-size"));
+            .about("think-time"));
         }
-        match &self.arrivals {
-            ArrivalProcess::Unthrottled => {}
-            ArrivalProcess::Scheduled(schedule) => {
-                schedule
-                    .pacer(producers)
-                    .map_err(|error| error.about("rate"))?;
-            }
-            ArrivalProcess::ThinkTime(_) if !self.guarantee.has_answers() => {
-                return Err(Error::invalid(
-                    "a think time counts from the broker's answer, and no answer is requested",
-                    "ask for confirms, or give a rate instead of a think time",
-                )
-                .about("think-time"));
-            }
-            ArrivalProcess::ThinkTime(_) if self.max_pending != 1 => {
-                return Err(Error::invalid(
-                    format!(
-                        "with a think time each producer waits for one answer at a time, not for {}",
-                        self.max_pending
-                    ),
-                    "leave it at 1, and ask for as many producers as there are users",
-                )
-                .observed(self.max_pending)
-                .about("max-pending"));
-            }
-            ArrivalProcess::ThinkTime(_) => {}
+        let most = self.max_pending;
+        if most != 1 {
+            return Err(Error::invalid(
+                format!("a think time waits for one answer at a time, not for {most}"),
+                "leave it at 1, and ask for as many producers as there are users",
+            )
+            .observed(most)
+            .about("max-pending"));
         }
         Ok(())
     }

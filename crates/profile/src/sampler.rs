@@ -1,8 +1,8 @@
 //! The sampler as its users see it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use linux::{Status, threads};
@@ -15,9 +15,8 @@ use crate::converter::{Converter, Outcome, Subject};
 use crate::events::{KernelEvent, Options, Weight};
 use crate::jvm::Jvm;
 use crate::late_names::LateNames;
-use crate::pauses::Pauses;
 use crate::source::blocked::{BlockedTimes, Wakings};
-use crate::source::perf::{self, Capabilities, PerfEvents, permission};
+use crate::source::perf::{self, Capabilities, PerfEvents, PerfRings, permission};
 use crate::source::{SampleSource, SamplesInOrder};
 use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
@@ -78,7 +77,7 @@ impl Sampler {
         let wake_ups =
             (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid).map(Arc::new));
         let loaded = wake_ups.as_ref().and_then(|it| it.as_ref().ok());
-        let Chosen { unwinder, note } =
+        let Chosen { mut unwinder, note } =
             unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
         let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref(), loaded)?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
@@ -86,61 +85,31 @@ impl Sampler {
         let granted = opened.granted;
         let java = Java::prepare(pid, &target.status);
         let symbols = Symbols::new(pid, &target.status, granted.kernel);
-        let event = options.event.clone();
-        let frequency = event.frequency(options.frequency);
-        let period_ns = event.period_ns(frequency);
-        let header = ProfileHeader {
-            event: event.name.clone().into_owned(),
-            kernel_event: event.kernel_name.clone().into_owned(),
-            unit: event.unit.into(),
-            kind: event.kind,
-            period_ns,
-            frequency,
-            pid,
-            command: target.status.name.clone(),
-            kernel_frames: granted.kernel,
-            ..ProfileHeader::new(Time(0), 0)
-        };
+        let header = header(&target, options, granted);
         complete(&mut sink, &header);
         let mut notes = first_notes(options, granted, &symbols);
         notes.extend(note);
         notes.extend(java.note);
-        notes.extend(
-            wake_ups
-                .as_ref()
-                .and_then(|it| unknown_wakers(it, granted, &symbols)),
-        );
-        let numbering = loaded.map(|it| it.numbering());
+        let unknown = |wake_ups| unknown_wakers(wake_ups, granted, &symbols);
+        notes.extend(wake_ups.as_ref().and_then(unknown));
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let stays_in_the_way = !granted.copies && kernel_event.is_tracepoint();
         let subject = Subject {
             pid,
             field: kernel_event.field(),
-            event,
+            event: options.event.clone(),
             owners: opened.owners,
             threads_only: granted.threads_only,
-            period_ns,
+            period_ns: header.period_ns,
         };
-        let source: Box<dyn SampleSource> = match subject.event.weight {
-            Weight::Blocked => {
-                let wakings = Wakings {
-                    events: opened.wakings,
-                    numbering,
-                };
-                let least = options.min_block;
-                let alive = move || threads::ids(pid).into_iter().collect();
-                Box::new(BlockedTimes::new(opened.rings, least, wakings, alive))
-            }
-            Weight::Held => Box::new(SamplesInOrder::of(opened.rings)),
-            Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
-                Box::new(opened.rings)
-            }
+        let wakings = Wakings {
+            events: opened.wakings,
+            numbering: loaded.map(|it| it.numbering()),
         };
-        let is_refused = unwinder.copier().is_some() && !granted.copies;
-        let unwinder = match is_refused {
-            true => unwind::by_frame_pointers(),
-            false => unwinder,
-        };
+        let source = source(pid, options, opened.rings, wakings);
+        if unwinder.copier().is_some() && !granted.copies {
+            unwinder = unwind::by_frame_pointers();
+        }
         let stacks = StackTable::new(symbols);
         let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
         notes.iter().for_each(|note| converter.note(note));
@@ -157,15 +126,7 @@ impl Sampler {
         };
         Ok(Self {
             events: opened.events,
-            signals: Arc::new(Signals {
-                wake,
-                stop: AtomicBool::new(false),
-                process_cpu_ns: AtomicU64::new(0),
-                ended: AtomicBool::new(false),
-                held_until_ns: AtomicU64::new(u64::MAX),
-                turn: Mutex::new(None),
-                pauses: Pauses::default(),
-            }),
+            signals: Arc::new(Signals::new(wake)),
             state: SamplerState::Attached(Box::new(worker)),
             pid,
             header,
@@ -289,6 +250,43 @@ impl Drop for Sampler {
 }
 
 /// Completes the header of a sink with what only the sampler knows: all but the time axis and the node.
+/// Header of the files, but for what their sinks know.
+fn header(target: &Target, options: &Options, granted: Capabilities) -> ProfileHeader {
+    let event = &options.event;
+    let frequency = event.frequency(options.frequency);
+    ProfileHeader {
+        event: event.name.clone().into_owned(),
+        kernel_event: event.kernel_name.clone().into_owned(),
+        unit: event.unit.into(),
+        kind: event.kind,
+        period_ns: event.period_ns(frequency),
+        frequency,
+        pid: target.pid,
+        command: target.status.name.clone(),
+        kernel_frames: granted.kernel,
+        ..ProfileHeader::new(Time(0), 0)
+    }
+}
+
+/// Samples as they are read; of blocked threads made of their steps, of what is held in the order of their times.
+fn source(
+    pid: u32,
+    options: &Options,
+    rings: PerfRings,
+    wakings: Wakings,
+) -> Box<dyn SampleSource> {
+    match options.event.weight {
+        Weight::Blocked => {
+            let alive = move || threads::ids(pid).into_iter().collect();
+            Box::new(BlockedTimes::new(rings, options.min_block, wakings, alive))
+        }
+        Weight::Held => Box::new(SamplesInOrder::of(rings)),
+        Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
+            Box::new(rings)
+        }
+    }
+}
+
 fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
     if let Some(header) = sink.header_mut() {
         *header = ProfileHeader {

@@ -48,6 +48,18 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    pub(crate) fn new(wake: OwnedFd) -> Self {
+        Self {
+            wake,
+            stop: AtomicBool::new(false),
+            process_cpu_ns: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            held_until_ns: AtomicU64::new(u64::MAX),
+            turn: Mutex::new(None),
+            pauses: Pauses::default(),
+        }
+    }
+
     fn turn_at(&self) -> Option<Time> {
         let turn = self.turn.lock().ok()?;
         turn.as_ref().map(|turn| turn.at)

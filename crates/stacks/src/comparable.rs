@@ -91,9 +91,11 @@ fn complete(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
     differ.then(|| {
         let [a, b] = [a, b].map(|it| percent(it.complete_share));
         Problem::new(
-            "stacks reach their root far more often in one profile than in the other, so that total shares differ by that",
+            "stacks reach their root far more often in one profile than in the other, so that total shares differ by \
+             that",
             format!("{a} and {b} complete"),
-            "take both with call graphs and the same rights (`bellows doctor`), or compare all the same with --force and trust self shares",
+            "take both with call graphs and the same rights (`bellows doctor`), or compare all the same with --force \
+             and trust self shares",
         )
     })
 }

@@ -191,7 +191,8 @@ impl Profile {
                 "unregisterTime": milliseconds(end),
                 "showMarkersInTimeline": false,
                 "samples": self.sample_table(samples),
-                "markers": {"length": 0, "category": [], "data": [], "endTime": [], "name": [], "phase": [], "startTime": []},
+                "markers": {"length": 0, "category": [], "data": [], "endTime": [], "name": [],
+                    "phase": [], "startTime": []},
             })
         };
         sampled.map(one).collect()

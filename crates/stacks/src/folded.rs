@@ -267,8 +267,8 @@ fn is_numbered(field: &str) -> bool {
 }
 
 /// The note where the lines do not tell what the first field is.
-const NOT_TOLD: &str = "the first field of each line is taken for a function; where it is the thread's or the program's \
-                      name, --first-field thread says so";
+const NOT_TOLD: &str = "the first field of each line is taken for a function; where it is the thread's or the \
+                        program's name, --first-field thread says so";
 
 impl Evidence {
     /// Takes in the fields of a line with two or more.

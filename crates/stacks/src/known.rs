@@ -18,8 +18,8 @@ const FEWEST: u64 = 10;
 const LEAST_PART: f64 = 0.25;
 
 /// Erlang modules that do what they are called for: who calls them is the one to look at.
-const LIBRARY: &str = "application application_controller binary ets file io_lib io_lib_format maps orddict prim_file re string \
-    unicode";
+const LIBRARY: &str = "application application_controller binary ets file io_lib io_lib_format maps orddict prim_file \
+                       re string unicode";
 
 /// A pattern, and what is known of it.
 #[derive(Clone, Debug, Default)]

@@ -368,7 +368,7 @@ pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Pr
         }
         _ => return Ok(Err("its first line is not a known header".into())),
     };
-    let mut reader = Reader::default();
+    let mut reader = StacksReader::default();
     let mut ended = false;
     for number in 2u64.. {
         match bounded::next_line(input, LONGEST_LINE, &mut bytes)? {
@@ -408,7 +408,7 @@ pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Pr
 }
 
 #[derive(Default)]
-struct Reader {
+struct StacksReader {
     profile: Profile,
     /// How the samples from here on were unwound.
     unwinding: Unwinding,
@@ -416,7 +416,7 @@ struct Reader {
     taken: usize,
 }
 
-impl Reader {
+impl StacksReader {
     fn of(self, header: ProfileHeader) -> Profile {
         Profile {
             header,

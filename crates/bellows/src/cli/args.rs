@@ -95,7 +95,8 @@ pub(super) struct RunsDir {
     #[arg(long, value_name = "DIR", env = "BELLOWS_RUNS",
           default_value_os_t = archive::default_runs_dir(), hide_default_value = true,
           value_parser = OsStringValueParser::new().map(runs_dir),
-          long_help = "Folder for run folders; by default `bellows/runs` in your data folder (`bellows doctor` names it)")]
+          long_help = "Folder for run folders; by default `bellows/runs` in your data folder (`bellows doctor` names \
+                       it)")]
     pub(super) runs: PathBuf,
 }
 

@@ -33,9 +33,9 @@ Examples:
   bellows compare a1.hlog a2.hlog --with b1.hlog b2.hlog -o page.html   HDR logs of any tool
   bellows compare before.hlog --with after.hlog --unit us
 
-A folder that is no run stands for all runs in it. A histogram log is a run of which nothing but its latencies is known. \
-A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. \
-`bellows help comparison` says how it is decided.";
+A folder that is no run stands for all runs in it. A histogram log is a run of which nothing but its latencies is \
+known. A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot \
+tell. `bellows help comparison` says how it is decided.";
 
 /// Name of a comparison of which no run is known yet.
 const COMPARISON: &str = "comparison";

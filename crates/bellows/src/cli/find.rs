@@ -92,8 +92,10 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         }
         if candidates.is_empty() {
             return Failure::failed(
-                format!("no run or file is named {name:?} (looked among {} in {})", counted(entries.len() as u64, "run"), runs.display()),
-                "`bellows runs` lists them; a part at either end of the id is enough, the experiment's name where it has one run, or `last`",
+                format!("no run or file is named {name:?} (looked among {} in \
+                         {})", counted(entries.len() as u64, "run"), runs.display()),
+                "`bellows runs` lists them; a part at either end of the id is enough, the experiment's name where it \
+                 has one run, or `last`",
             ).observed(name);
         }
         Failure::Failed(Problem::new(

@@ -16,8 +16,9 @@ Examples:
   bellows history stream-publish --filter 'tag=nightly' --json
   bellows history mine --runs /srv/nightly
 
-The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. A change is called one where a \
-cut of the series, or a window in it, is better than those of the same values in random orders. `bellows help comparison` says more.";
+The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. A change is \
+called one where a cut of the series, or a window in it, is better than those of the same values in random orders. \
+`bellows help comparison` says more.";
 
 /// Options of `bellows history`.
 #[derive(Debug, Args)]

@@ -34,12 +34,12 @@ Examples:
   bellows limit mine.toml --slo 'end-to-end p99 < 10ms' --resume 7k2q
   bellows limit mine.toml --scale load.0.producers=1,2,4,8,16
 
-A rate holds where at least 99.5 % of it is sent and received, and every --slo is met. Rates are doubled until one does not \
-hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows starts it. \
-Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
-Exit codes: 0 both ends found and confirmed (with --scale: the throughputs follow a law of the broker), 4 one is open or not \
-confirmed (they follow none), 5 under --strict in place of 4, or where a trial that held (with --scale: any run) is invalid, \
-130 stopped.";
+A rate holds where at least 99.5 % of it is sent and received, and every --slo is met. Rates are doubled until one \
+does not hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows \
+starts it. Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
+Exit codes: 0 both ends found and confirmed (with --scale: the throughputs follow a law of the broker), 4 one is open \
+or not confirmed (they follow none), 5 under --strict in place of 4, or where a trial that held (with --scale: any \
+run) is invalid, 130 stopped.";
 
 /// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
 type Begun = (PathBuf, LimitTrials, FolderLock);
@@ -60,7 +60,10 @@ pub(crate) struct LimitArgs {
     slos: Vec<Requirement>,
     /// Vary a number of clients instead, unthrottled: load.0.producers=1,2,4,8. Fits the Universal Scalability Law to
     /// the throughputs
-    #[arg(long, value_name = "KEY=N,N,N,N", conflicts_with_all = ["slos", "from", "least", "most", "precision", "trials"])]
+    #[arg(
+        long, value_name = "KEY=N,N,N,N",
+        conflicts_with_all = ["slos", "from", "least", "most", "precision", "trials"]
+    )]
     scale: Option<String>,
     /// First rate, in messages per second of all producers; the experiment's own where absent, else 10000
     #[arg(long, value_name = "RATE")]

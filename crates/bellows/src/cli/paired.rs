@@ -377,9 +377,10 @@ pub(super) fn ended(compared: &ComparedMatrix) -> Done {
 }
 
 /// Placeholders of the page and the picture.
-const NO_PAGE: &str = "<!doctype html><title>bellows</title><p>Nothing is decided yet: this page is made when the runs are.</p>\n";
-const NO_PICTURE: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"480\" height=\"40\"><text x=\"8\" y=\"24\">Nothing is \
-                          decided yet: this is drawn when the runs are made.</text></svg>\n";
+const NO_PAGE: &str = "<!doctype html><title>bellows</title><p>Nothing is decided yet: this page is made when the runs \
+                       are.</p>\n";
+const NO_PICTURE: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"480\" height=\"40\"><text x=\"8\" \
+                          y=\"24\">Nothing is decided yet: this is drawn when the runs are made.</text></svg>\n";
 
 /// Where a comparison is written to, beside the terminal.
 #[derive(Clone, Debug, Args)]
@@ -543,8 +544,8 @@ mod tests {
                 true,
                 false
             )]),
-            "run-1 had ended before: it does not count: invalid: a node was gone at the end; that is a result of B, and no other pair is made \
-             for it"
+            "run-1 had ended before: it does not count: invalid: a node was gone at the end; that is a result of B, \
+             and no other pair is made for it"
         );
         let hit = run(Some("invalid"), false, false);
         assert!(

@@ -286,7 +286,8 @@ impl PartArgs {
                 let (start, end) = (start as f64 / 1e9, end as f64 / 1e9);
                 let span = format!("the profile, which spans {start:.1} s to {end:.1} s");
                 match from < end && to > start {
-                    true => format!("choose a longer window, or another one of {span}: nothing was sampled in this one"),
+                    true => format!("choose a longer window, or another one of {span}: nothing was sampled in this \
+                                     one"),
                     false => format!("choose a window inside {span}"),
                 }
             },

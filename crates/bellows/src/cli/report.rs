@@ -17,11 +17,11 @@ Examples:
   bellows report runs/2026-11-21T00-12-33Z-ab-mine-7k2q
   bellows report last --redact -o for-others.html
 
-Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, or of all cells of a matrix; of one of trials \
-(`bellows limit`) the page of what was found.
+Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, or of all cells of a matrix; of one of \
+trials (`bellows limit`) the page of what was found.
 
---redact puts `queue-1`, `host-2` and the like in the place of names of queues, exchanges, routing keys, virtual hosts, hosts, users, \
-nodes, addresses and paths. If one remains, no report is written.";
+--redact puts `queue-1`, `host-2` and the like in the place of names of queues, exchanges, routing keys, virtual \
+hosts, hosts, users, nodes, addresses and paths. If one remains, no report is written.";
 
 /// File name of a report for others in a run's folder.
 const REDACTED: &str = "report-redacted.html";

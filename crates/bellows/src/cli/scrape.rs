@@ -48,8 +48,8 @@ pub(crate) struct ScrapeArgs {
         requires = "length"
     )]
     every: Length,
-    /// How long, in seconds (or 500ms, 20m); one request each if absent. A request that is open at the end is waited for, up to
-    /// --timeout
+    /// How long, in seconds (or 500ms, 20m); one request each if absent. A request that is open at the end is waited
+    /// for, up to --timeout
     #[arg(
         long = "for",
         visible_alias = "duration",
@@ -62,7 +62,10 @@ pub(crate) struct ScrapeArgs {
     #[arg(long, value_name = "SERIES")]
     select: Vec<Selector>,
     /// Selected series of a page at most
-    #[arg(long, value_name = "N", default_value_t = MOST_SELECTED as u32, value_parser = value_parser!(u32).range(1..=10_000))]
+    #[arg(
+        long, value_name = "N", default_value_t = MOST_SELECTED as u32,
+        value_parser = value_parser!(u32).range(1..=10_000)
+    )]
     max_series: u32,
     /// The longest that a request may take, its page included
     #[arg(long, value_name = "DURATION", default_value = "60")]

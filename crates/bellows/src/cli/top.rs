@@ -196,8 +196,8 @@ pub(super) fn no_waits(profile: &str) -> Failure {
 pub(super) fn identifiers_only(profile: &str) -> Failure {
     Failure::failed(
         format!("{profile} has identifiers of its Erlang processes, not what they do"),
-        "give a run whose load has ended, when its node is asked, or its *.stacks file; they say it where bellows has started \
-         the node; `--by process` works with this one",
+        "give a run whose load has ended, when its node is asked, or its *.stacks file; they say it where bellows has \
+         started the node; `--by process` works with this one",
     )
     .observed(profile)
 }

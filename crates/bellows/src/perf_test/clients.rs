@@ -239,29 +239,24 @@ pub(super) fn consuming(
     let (arguments, stream_offset) = arguments(values)?;
     // A consumer that says where in a stream it starts reads one, however it was declared.
     let reads_stream = stream_offset.is_some() || arguments.contains_key(STREAM_OFFSET);
-    let requeue = values.flag("requeue", true)?;
-    let refusing = if requeue {
-        Refusal::Requeue
-    } else {
-        Refusal::Discard
+    let refusing = match values.flag("requeue", true)? {
+        true => Refusal::Requeue,
+        false => Refusal::Discard,
     };
-    let rate = values.parsed::<f64>("consumer-rate", "a number")?;
     let acknowledges = !values.has("autoack");
     let all = agents.all_consumers();
     let seconds = |seconds: u32| Length::seconds(seconds.into());
     let consumers = Consumers {
         total: Some(all),
         connections: shared(agents.consumers, agents.consumer_channels),
-        prefetch: if stream && prefetch == 0 {
-            STREAM_PREFETCH
-        } else {
-            prefetch
+        prefetch: match prefetch {
+            0 if stream => STREAM_PREFETCH,
+            prefetch => prefetch,
         },
         message_count: Some(u64::from(values.whole("cmessages", 0)?) * all as u64),
-        ack: if acknowledges {
-            Ack::Every(every.max(1))
-        } else {
-            Ack::Auto
+        ack: match acknowledges {
+            true => Ack::Every(every.max(1)),
+            false => Ack::Auto,
         },
         // What the broker takes as acknowledged is neither refused nor committed.
         refuse: (values.has("nack") && acknowledges).then_some(refusing),
@@ -270,10 +265,7 @@ pub(super) fn consuming(
             false => 0,
         },
         poll: poll(values)?,
-        service: ServiceTime {
-            rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
-            latency: latency(values)?,
-        },
+        service: service(values)?,
         start_after: seconds(values.whole("consumer-start-delay", 0)?),
         apart: seconds(u32::from(values.has("slow-start"))),
         amqp091: AmqpConsumers {
@@ -298,6 +290,14 @@ pub(super) fn consuming(
         },
         consumers,
         ..spec
+    })
+}
+
+fn service(values: &Values) -> Result<ServiceTime, Failure> {
+    let rate = values.parsed::<f64>("consumer-rate", "a number")?;
+    Ok(ServiceTime {
+        rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
+        latency: latency(values)?,
     })
 }
 

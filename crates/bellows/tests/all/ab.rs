@@ -445,7 +445,8 @@ fn a_job_that_fails_leaves_no_older_result() {
     let dir = folder();
     let dir = dir.path();
     std::fs::write(dir.join("ab.xml"), "<testsuite>all passed</testsuite>").expect("a file");
-    let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n";
+    let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \
+                \"1s\"\n[[load]]\n";
     std::fs::write(dir.join("none.toml"), text).expect("an experiment");
     let all = [
         "ab",

@@ -203,7 +203,7 @@ fn a_scheduler_fewer_is_found_in_waking_and_waiting() {
     let Some(found) = found_of_many(dir.path(), &one) else {
         testkit::skip!("{IGNORED}");
     };
-    // Its CPU as a whole spreads by more than that from run to run, where other virtual machines have the same processor.
+    // Its CPU as a whole spreads by more than that from run to run, where virtual machines share the processor.
     let names = [
         "sched",
         "finish_task_switch",

@@ -73,7 +73,8 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
-    let queues = r#"{"queues": [{"name": "defined", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}}]}"#;
+    let queues = r#"{"queues": [{"name": "defined", "vhost": "/", "durable": true,
+        "auto_delete": false, "arguments": {}}]}"#;
     fs::write(dir.path().join("queues.json"), queues).expect("write");
     fs::write(dir.path().join("cluster.toml"), EXPERIMENT).expect("write");
     let args = ["run", "cluster.toml", "--json", "--quiet"];

@@ -58,7 +58,8 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     let dir = common::folder();
     let dir = dir.path();
     // The first ends after the second, and stands before it.
-    let busy = "['sh', '-c', 'trap \"times; sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}; while :; do :; done']";
+    let busy = "['sh', '-c', 'trap \"times; sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}; while :; do :; \
+                done']";
     let silent = "['sleep', '600']";
     let ended = run(dir, &experiment(&[busy, silent]));
     ended.assert_ok();
@@ -105,7 +106,8 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
         (
             // What it has started says why after its end.
             script(
-                "{ trap : TERM; sleep 600 & wait; printf 'the \\\\033[31mdisk\\\\007 is on fire'; } & sleep 1.5; exit 7",
+                "{ trap : TERM; sleep 600 & wait; printf 'the \\\\033[31mdisk\\\\007 is on fire'; } & sleep 1.5; exit \
+                 7",
             ),
             1,
             ["sh failed", "exit status 7", "is on fire"],
@@ -207,8 +209,8 @@ fn what_a_shell_has_started_says_its_last_words() {
     let stubborn = "(trap '' TERM; exec sleep 600) & echo $! > child; true";
     let abandons =
         "(true &); (true &); sleep 0.5; grep -l ') Z '$PPID' ' /proc/[0-9]*/stat > zombies; true";
-    // In a group or a session of its own, or before what passes its words on. A shell names a child that is ended, if it
-    // is not behind it.
+    // In a group or a session of its own, or before what passes its words on. A shell names a child that is ended, if
+    // it is not behind it.
     let says = "#!/bin/sh\ntrap 'sleep 0.3; echo last; exit' TERM\necho first\nsleep 600 >/dev/null &\nwait\n";
     let file = dir.join("says");
     fs::write(&file, says).expect("write");

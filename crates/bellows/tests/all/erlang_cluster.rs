@@ -147,8 +147,8 @@ fn queues_lead_on(node: &Node, cluster: &Cluster) {
     let homes = eval(
         node,
         "Home = fun (P) when is_pid(P) -> node(P); ({_, N}) -> N end, \
-         L = lists:sort([{element(4, amqqueue:get_name(Q)), Home(amqqueue:get_pid(Q))} || Q <- rabbit_amqqueue:list()]), \
-         lists:flatten([io_lib:format(\"~s ~s~n\", [Q, N]) || {Q, N} <- L]).",
+         L = lists:sort([{element(4, amqqueue:get_name(Q)), Home(amqqueue:get_pid(Q))} || Q <- \
+         rabbit_amqqueue:list()]), lists:flatten([io_lib:format(\"~s ~s~n\", [Q, N]) || {Q, N} <- L]).",
     );
     let mut expected = String::new();
     for kind in TYPES {

@@ -156,8 +156,9 @@ fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
 fn nothing_is_left(node: &Node) {
     let flags =
         "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
-    let patterns = "length([F || M <- [gen, gen_server, rabbit_mgmt_wm_queues, rabbit_amqqueue], F <- M:module_info(functions), \
-         {_, V} <- [erlang:trace_info({M, element(1, F), element(2, F)}, traced)], V =/= false, V =/= undefined]).";
+    let patterns = "length([F || M <- [gen, gen_server, rabbit_mgmt_wm_queues, rabbit_amqqueue], F <- \
+         M:module_info(functions), {_, V} <- [erlang:trace_info({M, element(1, F), element(2, F)}, traced)], V =/= \
+         false, V =/= undefined]).";
     let modules =
         "length([M || {M, _} <- code:all_loaded(), lists:prefix(\"bellows_\", atom_to_list(M))]).";
     for question in [flags, patterns, modules] {

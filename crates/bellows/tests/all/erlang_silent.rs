@@ -20,10 +20,10 @@ const UNDO: Duration = Duration::from_secs(60);
 const WORK: &str = "spawn(fun F() -> lists:sort([3, 1, 2]), timer:sleep(5), F() end).";
 /// A file of this name suspends the processes that clean up for bellows: no test can make a node that busy.
 const BUSY: &str = "busy";
-const KEEPS_FROM_RUNNING: &str = "spawn(fun W() -> timer:sleep(20), case filelib:is_file(\"busy\") of false -> W(); true -> \
-     [erlang:suspend_process(P) || P <- processes(), {dictionary, D} <- [process_info(P, dictionary)], \
-                                   {'$initial_call', {_, owner, 0}} <- D], \
-     (fun B() -> timer:sleep(20), case filelib:is_file(\"busy\") of true -> B(); false -> ok end end)() end end).";
+const KEEPS_FROM_RUNNING: &str = "spawn(fun W() -> timer:sleep(20), case filelib:is_file(\"busy\") of false -> W(); \
+     true -> [erlang:suspend_process(P) || P <- processes(), {dictionary, D} <- [process_info(P, dictionary)], \
+     {'$initial_call', {_, owner, 0}} <- D], (fun B() -> timer:sleep(20), case filelib:is_file(\"busy\") of true -> \
+     B(); false -> ok end end)() end end).";
 
 /// A node that calls `lists:sort/1` again and again.
 struct ErlangNode {

@@ -20,7 +20,10 @@ const ODD: &str = "q\" \\ /ä€🙂 <b>&amp;%2F {[}] ~p \u{1b}[31m";
 
 /// A broker with queues of all types, bindings of all kinds, and names and arguments that are hard to write.
 fn definitions() -> Value {
-    let queue = |vhost: &str, name: &str, arguments: Value| json!({"vhost": vhost, "name": name, "durable": true, "auto_delete": false, "arguments": arguments});
+    let queue = |vhost: &str, name: &str, arguments: Value| {
+        json!({"vhost": vhost, "name": name, "durable": true, "auto_delete": false,
+            "arguments": arguments})
+    };
     let exchange = |vhost: &str, name: &str, kind: &str| {
         json!({"vhost": vhost, "name": name, "type": kind, "durable": true, "auto_delete": false,
             "internal": false, "arguments": {}})
@@ -29,7 +32,10 @@ fn definitions() -> Value {
         json!({"vhost": "/", "source": source, "destination_type": kind, "destination": destination,
             "routing_key": key, "arguments": arguments})
     };
-    let permission = |vhost: &str| json!({"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"});
+    let permission = |vhost: &str| {
+        json!({"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*",
+            "read": ".*"})
+    };
     let headers = json!({"x-match": "all", "count": 3, "share": 1.5, "yes": true, "text": ODD,
         "list": [1, "two", [3]], "table": {"b": 1, "a": {"c": "d"}}});
     json!({
@@ -349,7 +355,8 @@ fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &SharedNode, port:
     };
     let refused = client(&["--management-user", "nobody"], "s3cret");
     refused.assert_error(1, &["cannot log in to the management API", "401"]);
-    let help = "set broker.management-user (--management-user), and its password in BELLOWS_MANAGEMENT_PASSWORD; the user needs the tag monitoring";
+    let help = "set broker.management-user (--management-user), and its password in BELLOWS_MANAGEMENT_PASSWORD; the \
+                user needs the tag monitoring";
     assert!(refused.stderr.contains(help), "{}", refused.stderr);
     assert!(!refused.stderr.contains("s3cret"), "{}", refused.stderr);
     // The user is the broker's, and the password is the API's all the same.

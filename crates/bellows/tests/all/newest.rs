@@ -121,7 +121,8 @@ fn it_is_loaded_over_amqp_1_0() {
         // More than the broker's credit and window let be on the way, acknowledged by ranges.
         "message-count = 5000\nmax-pending = 2000\nack = 50\npersistent = true\nqueue-type = \"quorum\"",
         // Several frames each, both ways, with more than one client a connection.
-        "message-count = 300\nmax-pending = 20\nmessage-size = 300_000\nproducers = 3\nconsumers = 2\nproducer-connections = 1\n\
+        "message-count = 300\nmax-pending = 20\nmessage-size = 300_000\nproducers = 3\nconsumers = \
+         2\nproducer-connections = 1\n\
          consumer-connections = 1",
         "message-count = 3000\nmax-pending = 100\nack = \"auto\"\nmessage-ids = true\ntimestamps = true\n\
          properties = { correlation-id = \"c\" }\nheaders = { k = 1 }",

@@ -29,7 +29,8 @@ fn experiment(dir: &Path, broker: &str, probes: &str) {
     let text = format!(
         "name = \"payroll-merger\"\ndescription = \"Does the cluster of Initech hold?\"\n{broker}\
          [phases]\nwarmup = \"200ms\"\nmeasure = \"2s\"\ndrain = \"3s\"\n\
-         [[load]]\ndestination = \"queue://secret-orders\"\nnum-destinations = 2\nrouting-key = \"hidden.key\"\nrate = 500\n\
+         [[load]]\ndestination = \"queue://secret-orders\"\nnum-destinations = 2\nrouting-key = \"hidden.key\"\nrate = \
+         500\n\
          headers = {{ \"x-tenant\" = \"bluewhale\", moonshot = \"sesame\" }}\n\
          [load.exchange]\nname = \"covert-exchange\"\ntype = \"topic\"\n{probes}"
     );

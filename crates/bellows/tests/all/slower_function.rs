@@ -58,7 +58,7 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
     } = size();
     experiment(dir, measure);
     let slower = |share: f64| format!("fault=[{{ kind = \"slow-route\", share = {share} }}]");
-    // A broker with faults hands messages over otherwise than one without: both sides have one, A's so small that it is none.
+    // A broker with faults hands messages over otherwise than one without: both sides have one, A's of no effect.
     let (hardly, slower) = (slower(0.0001), slower(share));
     let pairs = pairs.to_string();
     let args = [

@@ -18,7 +18,8 @@ const ATTEMPTS: usize = 3;
 fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
     let url = &broker.url;
     let line = format!(
-        "producer queue://stalls --url {url} --warmup 300ms --duration 2 --rate 2000 --max-pending 100 --purge --json --quiet"
+        "producer queue://stalls --url {url} --warmup 300ms --duration 2 --rate 2000 --max-pending 100 --purge --json \
+         --quiet"
     );
     let words: Vec<&str> = line.split_whitespace().collect();
     let started = start(bellows(dir, &words));

@@ -193,8 +193,8 @@ fn rows_say_no_more_than_the_file_does() {
     for by in ["role", "connection", "vhost"] {
         let refused = top(&["profile.pb.gz", "--by", by]);
         refused.assert_error(1, &["profile.pb.gz has identifiers"]);
-        let remedy = "\nhelp: give a run whose load has ended, when its node is asked, or its *.stacks file; they say it where \
-                      bellows has started the node; `--by process` works with this one\n";
+        let remedy = "\nhelp: give a run whose load has ended, when its node is asked, or its *.stacks file; they say \
+                      it where bellows has started the node; `--by process` works with this one\n";
         assert!(refused.stderr.ends_with(remedy), "{}", refused.stderr);
     }
     // Of another program than a node.

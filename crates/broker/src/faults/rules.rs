@@ -108,6 +108,16 @@ impl Rule {
     }
 }
 
+/// Rules that are on, by what they harm.
+#[derive(Debug, Default)]
+struct ActiveRules {
+    deliveries: Vec<usize>,
+    publishes: Vec<usize>,
+    confirms: Vec<usize>,
+    logins: Vec<usize>,
+    routes: Vec<usize>,
+}
+
 /// A script that is played.
 #[derive(Debug)]
 pub(crate) struct Faults {
@@ -117,12 +127,7 @@ pub(crate) struct Faults {
     now: Time,
     /// The next beginning or end.
     next_edge: Option<Time>,
-    /// Rules of deliveries, publishes, confirms and logins that are on.
-    deliveries: Vec<usize>,
-    publishes: Vec<usize>,
-    confirms: Vec<usize>,
-    logins: Vec<usize>,
-    routes: Vec<usize>,
+    active: ActiveRules,
     /// Slows routing from the first slowdown on.
     slowdown: Option<Slowdown>,
     blocking: usize,
@@ -159,11 +164,7 @@ impl Faults {
             begins_on_demand: origin == Origin::Declared,
             now: Time(0),
             next_edge: Some(Time(0)),
-            deliveries: Vec::new(),
-            publishes: Vec::new(),
-            confirms: Vec::new(),
-            logins: Vec::new(),
-            routes: Vec::new(),
+            active: ActiveRules::default(),
             slowdown: None,
             blocking: 0,
             stall: None,
@@ -267,26 +268,26 @@ impl Faults {
                 end = Some(now);
                 self.connection_faults.push(connection_fault);
             }
-            FaultKind::SlowAck(_) => self.confirms.push(at),
-            FaultKind::Nack => self.publishes.push(at),
-            FaultKind::RefuseLogin => self.logins.push(at),
-            FaultKind::SlowRoute { .. } => self.routes.push(at),
+            FaultKind::SlowAck(_) => self.active.confirms.push(at),
+            FaultKind::Nack => self.active.publishes.push(at),
+            FaultKind::RefuseLogin => self.active.logins.push(at),
+            FaultKind::SlowRoute { .. } => self.active.routes.push(at),
             FaultKind::Block => self.blocking += 1,
             FaultKind::Lose
             | FaultKind::Duplicate { .. }
             | FaultKind::Reorder { .. }
-            | FaultKind::Corrupt { .. } => self.deliveries.push(at),
+            | FaultKind::Corrupt { .. } => self.active.deliveries.push(at),
         }
         self.note_span(at, Span { start: now, end });
     }
 
     fn end(&mut self, at: usize, now: Time) {
         for list in [
-            &mut self.deliveries,
-            &mut self.publishes,
-            &mut self.confirms,
-            &mut self.logins,
-            &mut self.routes,
+            &mut self.active.deliveries,
+            &mut self.active.publishes,
+            &mut self.active.confirms,
+            &mut self.active.logins,
+            &mut self.active.routes,
         ] {
             list.retain(|rule| *rule != at);
         }
@@ -346,7 +347,7 @@ impl Faults {
 
     /// Whether this login is refused.
     pub(crate) fn refuses_login(&mut self) -> bool {
-        first_hit(&mut self.rules, &self.logins).is_some_and(|rule| {
+        first_hit(&mut self.rules, &self.active.logins).is_some_and(|rule| {
             self.count(rule, 1);
             true
         })
@@ -354,7 +355,7 @@ impl Faults {
 
     /// A message is routed: where a fault says so, that takes longer.
     pub(crate) fn slow_route(&mut self) {
-        let Some(rule) = first_hit(&mut self.rules, &self.routes) else {
+        let Some(rule) = first_hit(&mut self.rules, &self.active.routes) else {
             return;
         };
         self.count(rule, 1);
@@ -369,7 +370,7 @@ impl Faults {
 
     /// Whether this message is refused.
     pub(crate) fn refuses_message(&mut self) -> bool {
-        first_hit(&mut self.rules, &self.publishes).is_some_and(|rule| {
+        first_hit(&mut self.rules, &self.active.publishes).is_some_and(|rule| {
             self.count(rule, 1);
             true
         })
@@ -383,7 +384,7 @@ impl Faults {
 
     /// When the confirm of the message that has just come leaves; `None`: at once.
     pub(crate) fn confirm_due(&mut self) -> Option<Time> {
-        let rule = first_hit(&mut self.rules, &self.confirms)?;
+        let rule = first_hit(&mut self.rules, &self.active.confirms)?;
         self.count(rule, 1);
         match self.rules.get(rule)?.fault.kind {
             FaultKind::SlowAck(delay) => Some(self.now + delay),
@@ -408,8 +409,8 @@ impl Faults {
 
     /// Decides the first delivery of a message.
     pub(crate) fn delivery(&mut self, body_len: usize, holds_already: bool) -> DeliveryFault {
-        for at in 0..self.deliveries.len() {
-            let Some(&rule) = self.deliveries.get(at) else {
+        for at in 0..self.active.deliveries.len() {
+            let Some(&rule) = self.active.deliveries.get(at) else {
                 break;
             };
             let Some(fault) = self.rules.get(rule).map(|rule| rule.fault.kind) else {
@@ -530,8 +531,8 @@ const TIMED: u32 = 5;
 /// Millionths of one.
 const MILLION: f64 = 1e6;
 
-/// A loop that takes a share of what the thread's messages take. It looks at the thread's CPU time now and then, so that
-/// the share is what was asked for on any machine and at any rate.
+/// A loop that takes a share of what the thread's messages take. It looks at the thread's CPU time now and then, so
+/// that the share is what was asked for on any machine and at any rate.
 #[derive(Debug)]
 struct Slowdown {
     /// Nanoseconds of CPU that a turn of the loop takes.

@@ -221,8 +221,8 @@ pub struct FaultSpec<K> {
     pub at: Option<Length>,
     /// The fault.
     pub kind: K,
-    /// How long; a killed broker is started again then. Absent: to the end, for which a killed broker or node stays away;
-    /// `stop`, `partition`, `stall` and `block` need it.
+    /// How long; a killed broker is started again then. Absent: to the end, for which a killed broker or node stays
+    /// away; `stop`, `partition`, `stall` and `block` need it.
     #[serde(rename = "for")]
     pub length: Option<Length>,
     /// Hit every n-th message (delivery, confirm, login).

@@ -5,7 +5,7 @@ use wire::amqp091::ConfirmSelect;
 
 use super::*;
 use crate::config::Config;
-use crate::harness::{Seen, World, bodies, guest};
+use crate::tests::harness::{Seen, World, bodies, guest};
 
 const MS: Nanos = Nanos::from_millis(1);
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::peer::{Connection, Seen};
-use crate::{Broker, Config, Error, Running};
+use crate::{Broker, Config, Error, Running, Stop};
 use measure::Nanos;
 use wire::amqp091::{BasicConsume, ConfirmSelect, QueueDeclare};
 
@@ -179,15 +179,18 @@ fn who_says_nothing_is_not_waited_for_longer_than_configured() {
 
 #[test]
 fn stopping_says_goodbye() {
-    let broker = start(Config::default());
-    let mut client = Connection::open(broker.local_addr());
-    broker.stop_handle().stop();
+    let mut broker = Broker::bind(Config::default()).expect("a free port");
+    let (address, stop) = (broker.local_addr(), Stop::new());
+    let handle = stop.clone();
+    let running = std::thread::spawn(move || broker.run(&handle));
+    let mut client = Connection::open(address);
+    stop.stop();
     let Seen::Closed(code, text) = client.next() else {
         panic!("no goodbye")
     };
     assert_eq!(code, 320);
     assert!(text.starts_with("CONNECTION_FORCED"), "{text}");
-    broker.wait().expect("an orderly end");
+    running.join().unwrap().expect("an orderly end");
 }
 
 #[test]

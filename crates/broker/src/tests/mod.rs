@@ -1,5 +1,6 @@
-//! A broker behind a socket.
+//! The broker behind a socket, and a harness for its tests without one.
 
 mod descriptors;
+pub(crate) mod harness;
 mod loopback;
 mod peer;

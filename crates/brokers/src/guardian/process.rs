@@ -193,8 +193,8 @@ fn is_called(pid: Pid, command: &str) -> bool {
     stat.is_some_and(|stat| stat.command == command)
 }
 
-/// The child of this process that goes on in the place of one that ended: it is in the group of that, or leads a session
-/// by now.
+/// The child of this process that goes on in the place of one that ended: it is in the group of that, or leads a
+/// session by now.
 fn successor(ended: Pid) -> Option<(Pid, ProcessId)> {
     let own = process::id();
     let child = |number: u32| {

@@ -92,10 +92,8 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
         config.parent_directory.clone_from(&data.parent);
         config.data = Some(data.clone());
     }
-    let management = match request.experiment.needs_management() {
-        true => Some(enable_management(&mut config)?),
-        false => None,
-    };
+    let needed = request.experiment.needs_management();
+    let management = needed.then(|| enable_management(&mut config)).transpose()?;
     let metrics_servers = match request.experiment.needs_metrics() {
         true => enable_metrics(&mut config, spec.node_count())?,
         false => Vec::new(),
@@ -120,9 +118,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     if is_prepared {
         wait_for_queues(first, &mut waiting)?;
     }
-    for note in first.notes() {
-        waiting.step(note);
-    }
+    first.notes().iter().for_each(|note| waiting.step(note));
     let mut version = first.version().to_owned() + &first.origin();
     if let Some(patched) = first.patched(&cancelled)? {
         waiting.step(&format!("modules replaced: {patched}"));

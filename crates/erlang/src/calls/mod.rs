@@ -138,8 +138,8 @@ pub struct ObserverCost {
     pub reductions_without: f64,
     /// How far the blocks without counters lie apart in reductions, as a part of their mean.
     pub spread: f64,
-    /// Whether the blocks tell the counting from what the node does by itself: reductions of blocks with and without counters
-    /// differ by ranks, at a level of 1 %.
+    /// Whether the blocks tell the counting from what the node does by itself: reductions of blocks with and without
+    /// counters differ by ranks, at a level of 1 %.
     pub is_told: bool,
 }
 

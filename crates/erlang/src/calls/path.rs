@@ -40,8 +40,8 @@ pub struct Path {
     pub modules: Vec<String>,
     /// Functions of it that were called too often to go on with them.
     pub left_out: Vec<String>,
-    /// Calls of the entry in which functions were counted, to know which to leave out from the start; none where nothing was
-    /// counted.
+    /// Calls of the entry in which functions were counted, to know which to leave out from the start; none where
+    /// nothing was counted.
     pub counted_calls: u64,
     /// Counts of functions left out of it, most own time first.
     pub counted: Vec<CountedFunction>,

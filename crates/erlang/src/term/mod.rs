@@ -90,16 +90,6 @@ pub fn as_int(term: &Term) -> Option<i128> {
     }
 }
 
-/// A number.
-#[must_use]
-pub fn as_float(term: &Term) -> Option<f64> {
-    match term {
-        Term::Float(it) => Some(it.value),
-        // More than 53 bits are rounded.
-        other => as_int(other).map(|it| it as f64),
-    }
-}
-
 /// The bytes of a binary.
 #[must_use]
 pub fn as_bytes(term: &Term) -> Option<&[u8]> {

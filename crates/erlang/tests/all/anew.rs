@@ -25,8 +25,8 @@ fn fresh(home: &std::path::Path, node: &Node) {
 
 #[test]
 fn a_module_that_is_loaded_anew_is_told() {
-    const ANEW: &str = "persistent_term:put(again, spawn(fun Loop() -> timer:sleep(700), (persistent_term:get(load))(), \
-         Loop() end)), ok.";
+    const ANEW: &str = "persistent_term:put(again, spawn(fun Loop() -> timer:sleep(700), \
+                        (persistent_term:get(load))(), Loop() end)), ok.";
     let home = tempfile::tempdir().expect("a folder");
     let beam = Beam::start(home.path());
     let node = beam.connect();

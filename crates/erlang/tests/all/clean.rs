@@ -353,8 +353,8 @@ fn another_trace_is_left_alone() {
     }
     let helper = Helper::load(&node).expect("loaded");
     let theirs = "T = spawn(fun Sink() -> receive _ -> Sink() end end), register(theirs, T), \
-         erlang:trace(hd([P || P <- processes(), P =/= T, {_, {erlang, apply, 2}} <- [process_info(P, initial_call)]]), \
-                      true, [call, {tracer, T}]).";
+                  erlang:trace(hd([P || P <- processes(), P =/= T, {_, {erlang, apply, 2}} <- [process_info(P, \
+                  initial_call)]]), true, [call, {tracer, T}]).";
     eval(&node, theirs);
     let mut trace = Trace::start(&helper, &trace_options()).expect("asked");
     let refused = trace.next(Duration::from_secs(10)).expect_err("refused");
@@ -495,8 +495,8 @@ fn several_that_come_and_go_at_once_write_nothing_into_the_log() {
     let beam = Beam::start(home.path());
     let node = beam.connect();
     let load = format!(
-        "{{ok, ear, Code}} = compile:file(\"{}\", [binary]), {{module, ear}} = code:load_binary(ear, \"ear.erl\", Code), \
-         ok = logger:add_handler(ear, ear, #{{}}), ok.",
+        "{{ok, ear, Code}} = compile:file(\"{}\", [binary]), {{module, ear}} = code:load_binary(ear, \"ear.erl\", \
+         Code), ok = logger:add_handler(ear, ear, #{{}}), ok.",
         file.display()
     );
     eval(&node, &load);

@@ -14,8 +14,8 @@ use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
 
 /// Tries until two measurements of the same work agree on a busy machine.
 const TRIES: u32 = 40;
-/// Times may differ by this factor, where `BELLOWS_WITHIN` names no smaller one: other work on the machine falls on one of
-/// the two. `make prove` asks for 1.1.
+/// Times may differ by this factor, where `BELLOWS_WITHIN` names no smaller one: other work on the machine falls on one
+/// of the two. `make prove` asks for 1.1.
 const WITHIN: f64 = 1.5;
 /// A list that makes `dict:from_list/1` call functions of its module some 250,000 times.
 const WORK: &str = "L = [{N rem 5000, N} || N <- lists:seq(1, 30000)], ";

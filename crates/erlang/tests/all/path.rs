@@ -11,7 +11,7 @@ use erlang::term::as_int;
 use erlang::timing::{TimeOptions, time};
 use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
 
-/// A shop whose entry asks a store, which asks a depot. The store works, and rests in every tenth order; the depot works.
+/// A shop whose entry asks a store, which asks a depot. The store rests in every tenth order; both work.
 const SHOP: &str = r#"
 -module(shop).
 -behaviour(gen_server).
@@ -497,8 +497,8 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
     let beam = Beam::start(home.path());
     let node = beam.connect();
     shop(home.path(), &node);
-    // All of them would make 24,000 messages every 40 ms, which is too much in the long run. A few times that many may wait: on a
-    // busy machine all begin before the node hears that no more may be followed.
+    // All of them would make 24,000 messages every 40 ms, which is too much in the long run. A few times that many may
+    // wait: on a busy machine all begin before the node hears that no more may be followed.
     counting(&node, 30, 400);
     let helper = Helper::load(&node).expect("loaded");
     let mut options = options(6);
@@ -528,15 +528,15 @@ fn calls_that_do_not_return_are_told() {
     std::fs::write(
         &file,
         "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
-         dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\ntries() -> catch throws(), tries().\n\
+         dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\ntries() -> catch throws(), \
+         tries().\n\
          loops() -> timer:sleep(5), loops().\n",
     )
     .expect("a source");
     let load = format!(
-        "{{ok, ends, Code}} = compile:file(\"{}\", [binary]), {{module, ends}} = code:load_binary(ends, \"ends.erl\", Code), \
-         spawn(fun Loop() -> {{_, M}} = spawn_monitor(fun () -> ends:dies(), ok end), \
-                             receive {{'DOWN', M, _, _, _}} -> ok end, Loop() end), \
-         spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.",
+        "{{ok, ends, Code}} = compile:file(\"{}\", [binary]), {{module, ends}} = code:load_binary(ends, \"ends.erl\", \
+         Code), spawn(fun Loop() -> {{_, M}} = spawn_monitor(fun () -> ends:dies(), ok end), receive {{'DOWN', M, _, \
+         _, _}} -> ok end, Loop() end), spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.",
         file.display()
     );
     eval(&node, &load);

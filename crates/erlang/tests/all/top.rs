@@ -8,8 +8,8 @@ use common::{Beam, eval};
 use erlang::Helper;
 use erlang::top::{TopRequest, TopSort, top};
 
-/// A client that calls itself "shop", with a channel and its writer, for which more messages wait than for its connection;
-/// and two processes that are equal but for their work, the busier one with the smaller identifier.
+/// A client that calls itself "shop", with a channel and its writer, for which more messages wait than for its
+/// connection; and two processes that are equal but for their work, the busier one with the smaller identifier.
 const SCENE: &str = r#"
     Us = self(),
     Addresses = <<"127.0.0.1:45678 -> 127.0.0.1:5672">>,

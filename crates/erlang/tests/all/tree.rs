@@ -31,7 +31,8 @@ fn tree(messages: &str) -> Vec<String> {
          Tracer ! {{tree, Self}},
          Rows = receive {{tree, Tracer, All, _}} -> All end,
          Name = fun (0) -> root; (N) -> [Found] = [{{M, F}} || {{I, _, M, F, _, _, _, _}} <- Rows, I =:= N], Found end,
-         [io:format(\"~p < ~p: ~b~n\", [Name(I), Name(Above), Calls]) || {{I, Above, _, _, _, Calls, _, _}} <- Rows], halt().",
+         [io:format(\"~p < ~p: ~b~n\", [Name(I), Name(Above), Calls]) || {{I, Above, _, _, _, Calls, _, _}} <- Rows], \
+halt().",
         compile("bellows_stack"),
         compile("bellows_tree"),
     );

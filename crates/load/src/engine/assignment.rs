@@ -15,7 +15,7 @@ use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
 use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
 use crate::resolve::Nodes;
 use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
-use plan::{Random, Stock, share};
+use plan::{Producers, Random, Stock, share};
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
@@ -41,8 +41,8 @@ pub(crate) struct Assignment<S> {
 }
 
 /// Assigns the clients to threads, round-robin over all groups, consumers before producers so
-/// that they are connected first. `nodes` and `clusters` have one entry per group. What the wall clock is ahead of the monotonic one is in
-/// nanoseconds.
+/// that they are connected first. `nodes` and `clusters` have one entry per group. What the wall clock is ahead of the
+/// monotonic one is in nanoseconds.
 pub(crate) fn assign<C: Connection>(
     plan: &Plan,
     nodes: &[Nodes],
@@ -73,7 +73,10 @@ pub(crate) fn assign<C: Connection>(
     }
     let mut routes = Routes::<C::Routing>::new(&clients, &plan.groups);
     routes.expect_deliveries(&mut clients);
-    let counting = |participant: &&ParticipantSpec| matches!(&participant.kind, ParticipantKind::Producer(p) if p.ends());
+    let counting = |participant: &&ParticipantSpec| match &participant.kind {
+        ParticipantKind::Producer(producer) => producer.ends(),
+        ParticipantKind::Consumer(_) => false,
+    };
     let participants = clients
         .iter()
         .flat_map(|client: &ClientSpec<_>| &client.participants);
@@ -144,9 +147,7 @@ fn ours(plan: &Plan) -> Option<Ours> {
     plan.senders().next()?;
     Some(Ours {
         run_id: plan.run_id,
-        unthrottled: plan
-            .senders()
-            .all(|g| g.producers.arrivals.is_unthrottled()),
+        unthrottled: plan.is_unthrottled(),
         bodies: bodies(plan),
     })
 }
@@ -327,19 +328,10 @@ fn producers<C: Connection>(
         return Ok(());
     }
     let arrivals = resolved_arrivals(plan, group)?;
-    let trace = wanted
-        .sizing_trace()
-        .map(|(trace, each)| (Arc::clone(trace), each));
-    let stock = Stock::new(&wanted.sizes, trace);
-    let (least, most) = wanted.size_range();
-    let bodies = match stock {
-        None => BodyLengths::Same(most),
-        Some(_) => BodyLengths::Between(least, most),
-    };
+    let (stock, bodies) = bodies_of(wanted);
     let mut participants = Vec::with_capacity(group.producer_count());
     for position in 0..producers {
-        let at = position as usize % group.destinations.len();
-        let destination = &group.destinations[at];
+        let destination = &group.destinations[position as usize % group.destinations.len()];
         let id = first_id + position as u32;
         let keys = wanted
             .random_keys
@@ -357,7 +349,7 @@ fn producers<C: Connection>(
             id,
             run_id: plan.run_id,
             arrivals: arrivals.clone(),
-            message_size: most,
+            message_size: wanted.size_range().1,
             contents: stock
                 .as_ref()
                 .map(|stock| stock.contents(id, position, producers)),
@@ -391,6 +383,17 @@ fn producers<C: Connection>(
     };
     connect(plan, group, nodes, sharing, participants, clients);
     Ok(())
+}
+
+/// Contents of a group's bodies where they differ, and how long bodies are.
+fn bodies_of(wanted: &Producers) -> (Option<Stock>, BodyLengths) {
+    let trace = wanted.sizing_trace();
+    let trace = trace.map(|(trace, each)| (Arc::clone(trace), each));
+    let (least, most) = wanted.size_range();
+    match Stock::new(&wanted.sizes, trace) {
+        None => (None, BodyLengths::Same(most)),
+        stock => (stock, BodyLengths::Between(least, most)),
+    }
 }
 
 /// A group's arrival process made ready. A schedule with a last message ends the run where nothing else does.

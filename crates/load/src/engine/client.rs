@@ -65,18 +65,7 @@ pub(crate) struct Client<C, E: Environment> {
     /// Whose turn it is to send.
     next_work: usize,
     pub(crate) state: ConnectionState,
-    /// The nodes that it may connect to, and the one that it does.
-    nodes: Nodes,
-    node: usize,
-    /// Counts its connections, so that each begins with another address.
-    dials: usize,
-    /// The address that it connects from, where that matters.
-    source: Option<IpAddr>,
-    reconnect: Option<Reconnect>,
-    timeout: Nanos,
-    /// When the step of its set-up that is in progress must be answered. Only an answer that was asked for
-    /// renews it, and there are so many of those as the set-up has steps.
-    set_up_deadline: Time,
+    dialing: Dialing,
     /// Bytes that its buffers may take before they are needed.
     room: usize,
     /// See [`UNREAD_ABOVE`].
@@ -93,12 +82,34 @@ pub(crate) struct Client<C, E: Environment> {
     pub(crate) queued: bool,
     /// When the worker's timer will call it.
     pub(crate) timed: Option<Time>,
+    /// The common start has come, whatever state its connection was in.
+    has_begun: bool,
+    waits: Waits,
+}
+
+/// Where a client connects to, and how long it tries.
+struct Dialing {
+    /// The nodes that it may connect to, and the one that it does.
+    nodes: Nodes,
+    node: usize,
+    /// Counts its connections, so that each begins with another address.
+    dials: usize,
+    /// The address that it connects from, where that matters.
+    source: Option<IpAddr>,
+    reconnect: Option<Reconnect>,
+    timeout: Nanos,
+    /// When the step of its set-up that is in progress must be answered. Only an answer that was asked for
+    /// renews it, and there are so many of those as the set-up has steps.
+    set_up_deadline: Time,
+}
+
+/// Instants and reasons of a client's waits.
+#[derive(Default)]
+struct Waits {
     /// Since when the broker has given no credit, and whether that is told.
     without_credit: Option<(Time, bool)>,
     /// Why its producers wait, and how far their time is accounted for.
     waiting: Option<(Wait, Time)>,
-    /// The common start has come, whatever state its connection was in.
-    has_begun: bool,
     /// When the next message is due, where that is what it waits for.
     due: Option<Time>,
     /// When the broker last answered or delivered a message.
@@ -135,13 +146,15 @@ impl<C: Connection, E: Environment> Client<C, E> {
             full: false,
             next_work: 0,
             state: ConnectionState::Connecting,
-            nodes: spec.nodes,
-            node: spec.node,
-            dials: spec.index,
-            source: spec.source,
-            reconnect: spec.reconnect.map(Reconnect::new),
-            timeout,
-            set_up_deadline,
+            dialing: Dialing {
+                nodes: spec.nodes,
+                node: spec.node,
+                dials: spec.index,
+                source: spec.source,
+                reconnect: spec.reconnect.map(Reconnect::new),
+                timeout,
+                set_up_deadline,
+            },
             room: spec.room,
             unread_above: UNREAD_ABOVE,
             early: None,
@@ -151,11 +164,10 @@ impl<C: Connection, E: Environment> Client<C, E> {
             queued: false,
             timed: None,
             has_begun: false,
-            without_credit: None,
-            waiting: None,
-            due: None,
-            heard: now,
-            resumed: None,
+            waits: Waits {
+                heard: now,
+                ..Waits::default()
+            },
         })
     }
 
@@ -170,14 +182,14 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.has_begun = true;
         if self.state == ConnectionState::Ready {
             self.state = ConnectionState::Running;
-            self.heard = start;
+            self.waits.heard = start;
         }
         // Also for a client that has lost its connection since the start was announced.
         for work in &mut self.participants {
             match work {
                 Participant::Producer(producer) => {
                     producer.start(start);
-                    self.waiting = Some((Wait::Schedule, start));
+                    self.waits.waiting = Some((Wait::Schedule, start));
                 }
                 Participant::Consumer(consumer) => {
                     consumer.start(start);
@@ -240,7 +252,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let is_connected = self.driver.finish_connecting(context.poll, now)?;
         if is_connected {
             self.state = ConnectionState::SettingUp;
-            self.set_up_deadline = now + self.timeout;
+            self.dialing.set_up_deadline = now + self.dialing.timeout;
         }
         Ok(is_connected)
     }
@@ -279,11 +291,11 @@ impl<C: Connection, E: Environment> Client<C, E> {
         }
         self.read(context)?;
         if context.tally.handled != before {
-            self.heard = context.tally.last_now;
+            self.waits.heard = context.tally.last_now;
             if let Some(silence) = silence {
                 self.answered_after(silence, context);
             }
-            context.tally.hears(self.heard);
+            context.tally.hears(self.waits.heard);
         }
         Ok(())
     }
@@ -365,8 +377,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
             ConnectionState::Connecting | ConnectionState::SettingUp
         );
         // A loop that did not run has not read the answers yet.
-        if setting_up && !stalled && now > self.set_up_deadline {
-            return Err(self.driver.timed_out(self.timeout));
+        if setting_up && !stalled && now > self.dialing.set_up_deadline {
+            return Err(self.driver.timed_out(self.dialing.timeout));
         }
         if self.driver.is_late(now) {
             return Ok(true);
@@ -514,22 +526,24 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Starts to connect on a new socket.
     fn dial_again(&mut self, now: Time, poll: &E::Poll) -> Result<(), Error> {
         self.state = ConnectionState::Connecting;
-        self.set_up_deadline = now + self.timeout;
-        let node = &self.nodes[self.node];
-        let attempt = attempt(node, self.dials, self.source, self.set_up_deadline);
+        let its = &mut self.dialing;
+        its.set_up_deadline = now + its.timeout;
+        let node = &its.nodes[its.node];
+        let attempt = attempt(node, its.dials, its.source, its.set_up_deadline);
         self.driver.reconnect(&node.endpoint, attempt, poll, now)
     }
 
     /// Goes on to the next node and its next address, and asks what addresses the node has by now.
     fn turn_to_next(&mut self, now: Time) {
-        self.node = (self.node + 1) % self.nodes.len();
-        self.dials = self.dials.wrapping_add(1);
-        self.nodes[self.node].addresses.refresh(now);
+        let its = &mut self.dialing;
+        its.node = (its.node + 1) % its.nodes.len();
+        its.dials = its.dials.wrapping_add(1);
+        its.nodes[its.node].addresses.refresh(now);
     }
 
     /// When to look again for the node's addresses, where they are being looked up.
     fn waits_for_addresses(&self, now: Time) -> Option<Time> {
-        self.nodes[self.node].addresses.wait(now)
+        self.dialing.nodes[self.dialing.node].addresses.wait(now)
     }
 }
 
@@ -554,13 +568,13 @@ struct EarlyDelivery {
 
 impl EarlyDelivery {
     #[cold]
-    fn new(client: usize, tag: u64, redelivered: bool, body: &[u8], properties: &[u8]) -> Self {
+    fn new(client: usize, tag: u64, delivery: Received<'_>) -> Self {
         Self {
             client,
             tag,
-            redelivered,
-            body: body.to_vec(),
-            properties: properties.to_vec(),
+            redelivered: delivery.redelivered,
+            body: delivery.body.to_vec(),
+            properties: delivery.properties.to_vec(),
         }
     }
 

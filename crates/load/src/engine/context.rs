@@ -64,8 +64,8 @@ impl Tally {
         self.heard = now;
     }
 
-    /// Whether others were answered while a client was silent: for most of that time, not only when all fell silent or were
-    /// answered again.
+    /// Whether others were answered while a client was silent: for most of that time, not only when all fell silent or
+    /// were answered again.
     pub(crate) fn others_answered(&self, silence: &Silence) -> bool {
         let Silence { from, until, .. } = *silence;
         let (since, back) = match until.since(self.heard) >= SHORTEST {

@@ -67,7 +67,15 @@ pub(super) struct Coordinator<'a, C: Connection, E: Environment> {
     usage: Vec<ThreadUsage>,
     anybody_counts: bool,
     spin: bool,
+    state: LoadState,
+}
+
+/// State of a load, as its loops have reported it.
+#[derive(Default)]
+struct LoadState {
+    /// Loops whose clients are connected.
     ready: usize,
+    /// Loops that have ended.
     finished: usize,
     /// Somebody has stopped the load before it ended.
     is_stopped: bool,
@@ -90,8 +98,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         assignment: Assignment<C::ClientSpec>,
     ) -> Result<Self, Error> {
         let count = assignment.threads.len();
-        let room = count * (POOL + BATCHES + 1) + EVENT_ROOM;
-        let (sender, reports) = sync_channel(room);
+        let (sender, reports) = sync_channel(count * (POOL + BATCHES + 1) + EVENT_ROOM);
         let (collector, mut ledger) = LedgerCollector::open(&assignment.ledger_layout, count);
         if let Err(Some(reason)) = assignment.ledger_layout {
             sink.event(RunEvent::Note(reason));
@@ -103,9 +110,6 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             assignment.budgets,
         ));
         let spin = idle::may_spin(plan, count);
-        let unthrottled = plan
-            .senders()
-            .all(|group| group.producers.arrivals.is_unthrottled());
         let mut give_back = Vec::with_capacity(count);
         let mut workers = Vec::with_capacity(count);
         for (thread, clients) in assignment.threads.into_iter().enumerate() {
@@ -118,7 +122,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 reports: sender.clone(),
                 returned,
                 ledger: ledger.pop_front(),
-                may_back_off: unthrottled,
+                may_back_off: plan.is_unthrottled(),
                 spin,
                 warms_up: plan.phases.warmup > Nanos::ZERO,
                 timeout: plan.timeout,
@@ -144,13 +148,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             usage: vec![ThreadUsage::default(); count],
             anybody_counts: assignment.anybody_counts,
             spin,
-            ready: 0,
-            finished: 0,
-            is_stopped: false,
-            drain_cut: false,
-            error: None,
-            censored: None,
-            caught_up: None,
+            state: LoadState::default(),
         };
         for (thread, (worker, waker)) in workers.into_iter().enumerate() {
             let handle = environment
@@ -164,7 +162,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
 
     pub(super) fn supervise(&mut self) -> Result<Outcome, Error> {
         let mut told = self.environment.now();
-        while self.ready < self.threads.len() {
+        while self.state.ready < self.threads.len() {
             self.receive(POLL_INTERVAL)?;
             if self.environment.now() > told + PROGRESS_INTERVAL {
                 told = self.environment.now();
@@ -174,7 +172,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 };
                 self.sink.event(event);
             }
-            if let Some(error) = self.error.take() {
+            if let Some(error) = self.state.error.take() {
                 return Err(error);
             }
             if self.control.is_stopping() || self.together.ended().is_some() {
@@ -198,7 +196,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
     fn close(&mut self) -> Result<(), Error> {
         let began = self.environment.now();
         let mut is_told = false;
-        while self.finished < self.threads.len() {
+        while self.state.finished < self.threads.len() {
             self.receive(POLL_INTERVAL)?;
             if self
                 .control
@@ -227,7 +225,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 break start.max(self.environment.now() + LEAD_TIME);
             }
             self.receive(POLL_INTERVAL)?;
-            if let Some(error) = self.error.take() {
+            if let Some(error) = self.state.error.take() {
                 return Err(error);
             }
             if self.control.is_stopping() || self.together.ended().is_some() {
@@ -296,9 +294,9 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
             let is_stopping = self.control.is_stopping();
             let stopped = is_stopping || self.together.ended().is_some();
-            let ends = stopped || ended || self.error.is_some() || counted;
+            let ends = stopped || ended || self.state.error.is_some() || counted;
             if ends && boundaries.drain_at > self.environment.now() + LEAD_TIME {
-                self.is_stopped |= is_stopping && !ended && !counted;
+                self.state.is_stopped |= is_stopping && !ended && !counted;
                 self.shared
                     .drain_at((self.environment.now() + LEAD_TIME).max(start));
                 self.wake();
@@ -309,13 +307,13 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
     /// Follows the return of a broker from the first confirm to the end of the backlog.
     fn watch_return(&mut self) {
         if self.control.watch() != Watch::Backlog {
-            self.caught_up = None;
+            self.state.caught_up = None;
             return;
         }
         let now = self.environment.now();
-        let Some(since) = self.caught_up else {
+        let Some(since) = self.state.caught_up else {
             // Producers come first: whatever a consumer has had is later than this.
-            self.caught_up = Some(PRODUCERS_ONLY);
+            self.state.caught_up = Some(PRODUCERS_ONLY);
             self.shared.set_caught_up_from(PRODUCERS_ONLY);
             return;
         };
@@ -324,10 +322,10 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         }
         if since == PRODUCERS_ONLY {
             // They are on schedule. What is due from here on tells when consumers are, too.
-            self.caught_up = Some(now);
+            self.state.caught_up = Some(now);
             self.shared.set_caught_up_from(now);
         } else if self.control.watch_on(Watch::Backlog, Watch::Off) {
-            self.caught_up = None;
+            self.state.caught_up = None;
             self.sink.event(RunEvent::BacklogGone { at: now });
         }
     }
@@ -345,7 +343,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
 
     fn take(&mut self, report: Report) {
         match report {
-            Report::Ready => self.ready += 1,
+            Report::Ready => self.state.ready += 1,
             Report::Interval(thread, interval) => {
                 let Self { merger, sink, .. } = self;
                 merger.add(thread, interval, |slice: &Slice| {
@@ -364,16 +362,16 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 let reason = reason.to_string();
                 self.sink.event(RunEvent::Blocked { at, reason });
             }
-            Report::Censored(censored) => match &mut self.censored {
+            Report::Censored(censored) => match &mut self.state.censored {
                 Some(all) => all.merge(&censored),
-                None => self.censored = Some(*censored),
+                None => self.state.censored = Some(*censored),
             },
             Report::CountReached => {}
             Report::Failed(error) => {
-                self.error.get_or_insert(error);
+                self.state.error.get_or_insert(error);
             }
             Report::Finished(thread, usage) => {
-                self.finished += 1;
+                self.state.finished += 1;
                 self.usage[thread] = usage;
             }
         }
@@ -387,7 +385,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             .flatten()
             .filter(|thread| Task::is_finished(*thread))
             .count();
-        if ended > self.finished {
+        if ended > self.state.finished {
             self.join()
         } else {
             Ok(())
@@ -396,7 +394,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
 
     /// Waits for the loops to end.
     fn join(&mut self) -> Result<(), Error> {
-        if self.finished < self.threads.len() {
+        if self.state.finished < self.threads.len() {
             self.shared.abort();
             self.wake();
         }
@@ -437,10 +435,10 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             totals: self.merger.totals(),
             measured: self.merger.measured(),
             unconfirmed: self.shared.totals().open,
-            censored: self.censored.take().map(Box::new),
-            interrupted: self.is_stopped,
-            drain_cut: self.drain_cut,
-            error: self.error.take(),
+            censored: self.state.censored.take().map(Box::new),
+            interrupted: self.state.is_stopped,
+            drain_cut: self.state.drain_cut,
+            error: self.state.error.take(),
             ledger: self
                 .collector
                 .as_ref()

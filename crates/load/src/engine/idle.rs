@@ -11,12 +11,8 @@ pub(crate) const SPIN_BEFORE: Nanos = Nanos(50_000);
 
 /// Whether loops may spin: only where somebody requested a rate, and a core is to spare.
 pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
-    let scheduled = plan
-        .groups
-        .iter()
-        .any(|group| group.producer_count() > 0 && !group.producers.arrivals.is_unthrottled());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    scheduled
+    !plan.is_unthrottled()
         && match plan.spin {
             Spin::Auto => cores > threads + 1,
             Spin::Always => true,

@@ -16,8 +16,8 @@ use measure::{Nanos, Slice, Time};
 
 use super::*;
 use crate::protocol::{
-    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Receiver, Reply,
-    Routing, RoutingAddress, Sender, Server, WireSizes,
+    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Received, Receiver,
+    Reply, Routing, RoutingAddress, Sender, Server, WireSizes,
 };
 use crate::resolve::Addresses;
 use crate::{Destination, Endpoint, Group, Phases, Sizes, System};
@@ -191,13 +191,13 @@ impl Connection for Toy {
         Ok(Some(match kind {
             b'M' => {
                 let client = self.consumer_of(payload[0]).expect("a subscription");
-                let event = Event::Delivery {
-                    tag: number(&payload[1..]),
-                    redelivered: false,
+                let tag = number(&payload[1..]);
+                let delivery = Received {
                     body: &payload[9..],
                     properties: &[],
+                    redelivered: false,
                 };
-                (client, event)
+                (client, Event::Delivery { tag, delivery })
             }
             b'C' => (0, Event::Confirm(Confirm::of(number(payload)))),
             kind => {

@@ -63,8 +63,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Finds what a group asks for and the protocol cannot do.
     fn validate(group: &Group) -> Result<(), Error>;
 
-    /// The plan without what a broker refused because it no longer permits it, and what to say of that; `None` where the
-    /// refusal is final.
+    /// The plan without what a broker refused because it no longer permits it, and what to say of that; `None` where
+    /// the refusal is final.
     fn permitted(_plan: &Plan, _refusal: &Error) -> Option<(Plan, RunEvent)> {
         None
     }
@@ -385,13 +385,7 @@ pub(crate) enum Event<'a> {
     /// The last transaction is committed.
     Committed,
     /// A message.
-    Delivery {
-        tag: u64,
-        redelivered: bool,
-        body: &'a [u8],
-        /// Properties, as the protocol encodes them.
-        properties: &'a [u8],
-    },
+    Delivery { tag: u64, delivery: Received<'a> },
     /// There was no message to fetch.
     Empty,
     /// A message of its own, given back.

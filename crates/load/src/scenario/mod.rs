@@ -67,8 +67,8 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     fn phases(&self) -> Phases;
 
     /// Runs to its end and reports to [`SliceSink::slice`] ten times a second, in intervals that end at whole
-    /// tenths of a second of a phase; [`run`] makes seconds of them. It calls [`Together::ready`] when it could begin, begins at
-    /// [`Together::start`], and ends at [`Together::ended`] where that comes before its own end.
+    /// tenths of a second of a phase; [`run`] makes seconds of them. It calls [`Together::ready`] when it could begin,
+    /// begins at [`Together::start`], and ends at [`Together::ended`] where that comes before its own end.
     ///
     /// # Errors
     /// Where it could not start. What goes wrong later stands in [`Outcome::error`].

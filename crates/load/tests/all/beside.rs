@@ -188,10 +188,9 @@ fn open_files_are_needed_for_all_scenarios() {
 fn a_broker_that_goes_away_ends_all_scenarios_and_what_was_counted_stays() {
     let broker = common::embedded();
     let port = broker.local_addr().port();
-    let stop = broker.stop_handle();
     let killer = thread::spawn(move || {
         thread::sleep(Duration::from_millis(1_500));
-        stop.stop();
+        drop(broker);
     });
     let scenarios: [Box<dyn Scenario>; 2] = [Box::new(messages(port)), Box::new(churn(port))];
     let since = Instant::now();

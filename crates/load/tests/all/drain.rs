@@ -623,7 +623,7 @@ fn copies_do_not_stand_for_what_is_still_to_come() {
     assert_eq!(outcome.totals.received, 200, "{outcome:?}");
 }
 
-/// A connection asks its own queue on a channel beside the load's. Where the broker allows none, it is not lost by that.
+/// A connection asks its own queue on a channel beside the load's. Where the broker allows none, it is not lost.
 #[test]
 fn a_connection_without_a_free_channel_asks_no_queue() {
     for channel_max in [1, 2] {

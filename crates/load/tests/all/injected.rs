@@ -75,7 +75,10 @@ impl Scene {
         };
         // The broker does not count that a damaged message overtakes; one whose header is whole does.
         let header = scene.header();
-        let is_readable = |fault: &Fault| matches!(fault.kind, FaultKind::Corrupt { byte: Some(byte) } if byte >= header);
+        let is_readable = |fault: &Fault| match fault.kind {
+            FaultKind::Corrupt { byte } => byte.is_some_and(|byte| byte >= header),
+            _ => false,
+        };
         scene
             .script
             .retain(|fault| !reorders || !is_readable(fault));

@@ -1,6 +1,6 @@
 //! A latency belongs to the phase in which its message was due, whenever the answer comes: under stalls
 //! that cross the beginning and the end of the measured phase, each phase has as many latencies as
-//! messages were due in it, and none of them is longer than the stalls make it. In virtual time, but for other programs.
+//! messages were due in it, and none of them is longer than the stalls make it. In virtual time, but for programs.
 
 use broker::{Broker, Config, Fault, FaultKind, FaultLog, Origin};
 use load::{Control, Destination, Group, Phases, Plan, RunEvent, Sink};

@@ -232,10 +232,10 @@ fn short<T>(error: io::Error, why: &str) -> io::Result<Result<T, String>> {
     }
 }
 
-const HARDWARE: &str = "cycles instructions cache-references cache-misses branches branch-misses bus-cycles stalled-cycles-frontend \
-    stalled-cycles-backend ref-cycles";
-const SOFTWARE: &str = "cpu-clock task-clock page-faults context-switches cpu-migrations minor-faults major-faults alignment-faults \
-    emulation-faults dummy";
+const HARDWARE: &str = "cycles instructions cache-references cache-misses branches branch-misses bus-cycles \
+                        stalled-cycles-frontend stalled-cycles-backend ref-cycles";
+const SOFTWARE: &str = "cpu-clock task-clock page-faults context-switches cpu-migrations minor-faults major-faults \
+                        alignment-faults emulation-faults dummy";
 
 /// The event of a `perf_event_attr`'s type and config.
 fn name_of(kind: u32, config: u64) -> String {

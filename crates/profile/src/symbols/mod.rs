@@ -146,8 +146,8 @@ impl Symbols {
 pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
     match runtime {
         FrameKind::Erlang => {
-            "Erlang functions have no names, because the node writes no JIT map, and none were found in its memory (OTP \
-             25 and later keep them there): run as root, or start it with `+JPperf true` \
+            "Erlang functions have no names, because the node writes no JIT map, and none were found in its memory \
+             (OTP 25 and later keep them there): run as root, or start it with `+JPperf true` \
              (RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS)"
         }
         FrameKind::Java => {

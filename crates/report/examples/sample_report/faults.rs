@@ -106,7 +106,8 @@ pub(crate) fn events() -> Vec<Event> {
         label(19.8, "the broker was killed"),
         label(
             20.0,
-            "reconnecting: lost the connection to amqp://guest@127.0.0.1:33481/: Connection reset by peer (os error 104)",
+            "reconnecting: lost the connection to amqp://guest@127.0.0.1:33481/: Connection reset by peer (os error \
+             104)",
         ),
         label(
             42.0,

@@ -53,9 +53,10 @@ fn calls(state: &State) -> Vec<TracedCall> {
         true => "<script>alert(1)</script>\u{1b}[31m",
         false => "",
     };
-    let request = "#{bindings => #{}, body_length => 0, cert => undefined, has_body => false, headers => #{<<\"authorization\">> \
-                   => ***, <<\"host\">> => <<\"127.0.0.1:15672\">>, <<\"user-agent\">> => <<\"bellows/0.1.0\">>}, method => \
-                   <<\"GET\">>, path => <<\"/api/queues\">>, qs => <<\"columns=name,messages_ready\">>…";
+    let request = "#{bindings => #{}, body_length => 0, cert => undefined, has_body => false, headers => \
+                   #{<<\"authorization\">> => ***, <<\"host\">> => <<\"127.0.0.1:15672\">>, \
+                   <<\"user-agent\">> => <<\"bellows/0.1.0\">>}, method => <<\"GET\">>, \
+                   path => <<\"/api/queues\">>, qs => <<\"columns=name,messages_ready\">>…";
     (0..CALLS)
         .map(|call| TracedCall {
             trace: "trace_queues".into(),

@@ -305,7 +305,8 @@ fn go_benchmarks_have_a_line_for_each_run() {
     for part in [
         "Unit ack-response-p50-ns better=lower\n",
         "Unit received-rate/s better=higher\n",
-        "\nside: b\nBenchmarkStreamPublish 1 200000.5 ack-response-p50-ns 200000.5 received-rate/s 200000.5 broker-memory-B",
+        "\nside: b\nBenchmarkStreamPublish 1 200000.5 ack-response-p50-ns 200000.5 received-rate/s 200000.5 \
+         broker-memory-B",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -598,7 +599,8 @@ fn how_many_pairs_would_tell_is_said_of_a_figure() {
     of.b.runs = of.a.runs.clone();
     of.figures = vec![open("end-to-end p99", 35_000), open("broker memory", 186)];
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    let told = "186 pairs or more would tell of broker memory, the steadiest figure, 35,000 of end-to-end p99, the noisiest";
+    let told = "186 pairs or more would tell of broker memory, the steadiest figure, 35,000 of end-to-end p99, the \
+                noisiest";
     assert!(text.contains(told), "{text}");
     of.figures.truncate(1);
     let text = written(ComparisonFormat::Markdown, Some(&of));

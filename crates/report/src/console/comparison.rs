@@ -128,9 +128,9 @@ fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     }
     table.row(rest);
     let mut lines = table.lines(style.columns);
-    let note = "Functions by their own cost, at the leaf of the stack; \"with callees\" is the change with all that they call. * is none of \
-                chance: levels are corrected over all functions (Benjamini and Hochberg). The column \"change\" adds up to the \
-                broker's.";
+    let note = "Functions by their own cost, at the leaf of the stack; \"with callees\" is the change with all that \
+                they call. * is none of chance: levels are corrected over all functions (Benjamini and Hochberg). The \
+                column \"change\" adds up to the broker's.";
     lines.extend(wrap(note, style.prose_columns()));
     lines
 }
@@ -390,7 +390,8 @@ mod tests {
         assert_eq!(
             explanation(&unproven).as_deref(),
             Some(
-                "no change of the CPU a message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J and below"
+                "no change of the CPU a message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J and \
+                 below"
             )
         );
         assert_eq!(explanation(&ComparedFunctions::default()), None);

@@ -224,7 +224,8 @@ pub fn few_samples(profile: &Profile, style: Style) -> String {
     // Of a share of a half, where it is least known.
     let points = 100.0 / (samples as f64).sqrt();
     let text = format!(
-        "{most}{} {} too few for shares: each may be off by {points:.0} points. Record longer, or while there is more work.",
+        "{most}{} {} too few for shares: each may be off by {points:.0} points. Record longer, or while there is more \
+         work.",
         counted(samples, "sample"),
         if samples == 1 { "is" } else { "are" }
     );

@@ -346,7 +346,8 @@ mod tests {
         let mut of = of(8);
         (of.ad_hoc, of.loads, of.name) = (true, 7, "probe".to_owned());
         let text = history(&of, Style::PLAIN);
-        let told = "8 runs of `bellows probe` with the options of the newest one (of 7 loads that were tried) on 2026-11-21: 1 change\n";
+        let told = "8 runs of `bellows probe` with the options of the newest one (of 7 loads that were tried) on \
+                    2026-11-21: 1 change\n";
         assert!(text.starts_with(told), "{text}");
         assert_eq!(range("927 ms".to_owned(), "927 ms"), "927 ms");
         assert_eq!(range("1 ms".to_owned(), "927 ms"), "1 ms to 927 ms");
@@ -374,7 +375,8 @@ mod tests {
         let words: Vec<&str> = text.split_whitespace().collect();
         let told = words.join(" ");
         for part in [
-            "runs without end-to-end p50: 4 of 8 runs ▁▁▁▁████ ^ worse, from 0 of 4 runs to 4 of 4 runs: nothing was recorded for it; between",
+            "runs without end-to-end p50: 4 of 8 runs ▁▁▁▁████ ^ worse, from 0 of 4 runs to 4 of 4 runs: nothing was \
+             recorded for it; between",
             "broker cpu: 5 ns; no value in 4 of 8 runs ▅▅▅▅····",
         ] {
             assert!(told.contains(part), "{text}");
@@ -413,7 +415,8 @@ mod tests {
         let told = "no change was found in these; one that went back takes 13 runs to show:";
         assert_eq!(found(&of), told);
         of.runs_until_return = Some((5, 6));
-        let told = "no change was found in these; one that went back shows in 12 runs only if it lasted 5 to 6 of them:";
+        let told = "no change was found in these; one that went back shows in 12 runs only if it lasted 5 to 6 of \
+                    them:";
         assert_eq!(found(&of), told);
         of.runs_until_return = Some((3, 34));
         assert_eq!(found(&of), "no change was found in:");
@@ -434,8 +437,8 @@ mod tests {
             let text = history(of, Style::PLAIN);
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, lie apart: 9 ns, the others 5 ns; \
-                    that it is a change which went back, 13 runs or more can show";
+        let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, lie apart: 9 ns, the \
+                    others 5 ns; that it is a change which went back, 13 runs or more can show";
         assert!(text(&of).contains(told), "{}", text(&of));
         // Some that are no neighbours, and many of those.
         for (apart, told) in [

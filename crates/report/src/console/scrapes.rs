@@ -13,10 +13,12 @@ const MOST_SHOWN: usize = 50;
 const LEAST_NAME: usize = 12;
 /// Explanation of the times.
 const TIMES: &str = "times from when a request was due until its page had been read";
-const SIZES: &str = "page size, series and arrived: of a page, the median; arrived: compressed where the server compresses";
+const SIZES: &str = "page size, series and arrived: of a page, the median; arrived: compressed where the server \
+                     compresses";
 const SERVER_CPU: &str =
     "server CPU: all that the server used meanwhile, for whomever, divided by the requests";
-const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: compressed where the server compresses, in all: of all requests";
+const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: compressed where the server compresses, \
+                      in all: of all requests";
 
 /// The scrapes of a page.
 #[derive(Clone, Debug)]
@@ -155,7 +157,8 @@ fn waited(response: &LatencySummary) -> [String; 3] {
 /// Cost of a page in the broker's CPU, where the broker serves it.
 fn broker_cpu(page: &ScrapedPage) -> Option<String> {
     let Some(cpu) = page.broker_cpu else {
-        let text = "what a page costs the broker's CPU cannot be told: fewer than 12 pages, one all the time, or other work at the same times";
+        let text = "what a page costs the broker's CPU cannot be told: fewer than 12 pages, one all the time, or other \
+                    work at the same times";
         return (page.is_of_broker && page.completed > 0).then(|| text.to_owned());
     };
     let (low, high) = cpu.interval;

@@ -101,8 +101,8 @@ fn static_summary(view: &ComparisonView) -> String {
     }
     out += &cautions(view.forced.iter().chain(&view.remarks));
     out.push_str(
-        "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th></th>\
-         <th>A</th><th>B</th><th>change</th><th>interval</th><th>decision</th></tr></thead><tbody>",
+        "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr>\
+         <th></th><th>A</th><th>B</th><th>change</th><th>interval</th><th>decision</th></tr></thead><tbody>",
     );
     for row in &view.figures {
         let (a, b) = table_values(&row.figure);
@@ -144,7 +144,8 @@ fn matrix_summary(view: &MatrixView) -> String {
     let mut out = head(&view.name, &view.headline);
     out += &cautions(view.forced.iter().chain(&view.remarks));
     out.push_str(
-        "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th></th>",
+        "<noscript><p>Charts need JavaScript; nothing is loaded from \
+         anywhere.</p></noscript><table><thead><tr><th></th>",
     );
     for name in &view.figures {
         let _ = write!(out, "<th>{}</th>", escape(name));

@@ -59,8 +59,8 @@ fn summary_of_scale(view: &LimitView, scale: &ScaleView) -> String {
     }
     let _ = write!(
         out,
-        "<noscript><p>The chart needs JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th>{}</th>\
-         <th>msg/s</th></tr></thead><tbody>",
+        "<noscript><p>The chart needs JavaScript; nothing is loaded from \
+         anywhere.</p></noscript><table><thead><tr><th>{}</th><th>msg/s</th></tr></thead><tbody>",
         escape(&scale.noun)
     );
     for run in &scale.runs {
@@ -77,8 +77,9 @@ fn summary_of_scale(view: &LimitView, scale: &ScaleView) -> String {
 
 fn summary_of_rates(view: &LimitView) -> String {
     let mut out = format!(
-        "<h1>{}</h1><p class=\"headline\">{}</p><p>{}</p><noscript><p>The chart needs JavaScript; nothing is loaded from \
-         anywhere.</p></noscript><table><thead><tr><th>msg/s</th><th>held</th><th>{} p50</th><th>p99</th></tr></thead><tbody>",
+        "<h1>{}</h1><p class=\"headline\">{}</p><p>{}</p><noscript><p>The chart needs JavaScript; nothing is loaded \
+         from anywhere.</p></noscript><table><thead><tr><th>msg/s</th><th>held</th><th>{} \
+         p50</th><th>p99</th></tr></thead><tbody>",
         escape(&view.name),
         escape(&view.headline),
         escape(&view.asked),

@@ -9,8 +9,9 @@ use super::names::{NameKind, Names};
 use crate::view::{ComparisonView, LimitView, MatrixView, ProcessView, RunView};
 
 /// Registered processes of the broker and of Erlang are code; their names begin so.
-const CODE: &str = "rabbit,ra_,ra ,osiris,mnesia,kernel,gen_,erl,erts,application,logger,net_,inet,file_server,code_server,ssl,tls,\
-    ranch,cowboy,worker_pool,delegate,gm,mirrored,background_gc,vm_memory,disk_monitor,syn,prometheus,khepri,user";
+const CODE: &str = "rabbit,ra_,ra ,osiris,mnesia,kernel,gen_,erl,erts,application,logger,net_,inet,file_server,\
+    code_server,ssl,tls,ranch,cowboy,worker_pool,delegate,gm,mirrored,background_gc,vm_memory,disk_monitor,syn,\
+    prometheus,khepri,user";
 
 /// Notes the names in a run's view, and in its named series.
 pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
@@ -137,11 +138,13 @@ fn note_process(names: &mut Names, process: &ProcessView) {
 }
 
 /// Values of such labels on pages of machines, of RabbitMQ and of Erlang.
-const USUAL_VALUES: &str = "user nice system idle iowait irq softirq steal running sleeping blocked stopped zombie ready unacked unconfirmed \
-    blocks blocks_size carriers carriers_size blocks_size_max carriers_size_max mbcs sbcs mbcs_pool sbcs_pool classic quorum stream \
-    rabbit_classic_queue rabbit_quorum_queue rabbit_stream_queue in out read write receive transmit rx tx processes binary ets code atom other \
-    binary_alloc driver_alloc eheap_alloc ets_alloc exec_alloc fix_alloc literal_alloc ll_alloc mseg_alloc sl_alloc std_alloc sys_alloc temp_alloc \
-    test_alloc scheduler dirty_cpu_scheduler dirty_io_scheduler aux poll async normal dirty_cpu dirty_io_thread check_io emulator gc port sleep some full";
+const USUAL_VALUES: &str = "user nice system idle iowait irq softirq steal running sleeping blocked stopped zombie \
+    ready unacked unconfirmed blocks blocks_size carriers carriers_size blocks_size_max carriers_size_max mbcs sbcs \
+    mbcs_pool sbcs_pool classic quorum stream rabbit_classic_queue rabbit_quorum_queue rabbit_stream_queue in out read \
+    write receive transmit rx tx processes binary ets code atom other binary_alloc driver_alloc eheap_alloc ets_alloc \
+    exec_alloc fix_alloc literal_alloc ll_alloc mseg_alloc sl_alloc std_alloc sys_alloc temp_alloc test_alloc \
+    scheduler dirty_cpu_scheduler dirty_io_scheduler aux poll async normal dirty_cpu dirty_io_thread check_io emulator \
+    gc port sleep some full";
 
 /// Whether a value of a sorting label is common, and nobody's own.
 fn is_usual_value(value: &str) -> bool {

@@ -25,20 +25,21 @@ enum Held {
 
 /// Keys that hold choices, or values that bellows itself reads; numbers with units are known by their form. A test
 /// compares an experiment's with their types (`session/tests/all/keys`).
-const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins schedule \
-    stream-offset nodes apply-to delivery that slo message-size declare content-type content-encoding event fail-if \
-    x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset \
-    x-match protocol select call data shape";
+const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins \
+    schedule stream-offset nodes apply-to delivery that slo message-size declare content-type content-encoding event \
+    fail-if x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version \
+    x-stream-offset x-match protocol select call data shape";
 /// Tables whose keys are somebody's own.
 const OWN_KEYS: &str = "headers arguments consumer-arguments parameters labels env";
 /// Tables whose values are somebody's own, whatever their keys are called elsewhere.
 const OWN_VALUES: [&str; 2] = ["headers", "properties"];
 /// Keys in such tables that the protocol and RabbitMQ know, the same everywhere, and beginnings of others.
-const PUBLIC_KEYS: &str = "x-match x-delay x-delayed-type alternate-exchange x-expires x-message-ttl x-max-length x-max-length-bytes \
-    x-max-in-memory-length x-max-in-memory-bytes x-max-age x-stream-max-segment-size-bytes x-stream-filter-size-bytes x-stream-filter \
-    x-stream-filter-value x-stream-match-unfiltered x-stream-offset x-initial-cluster-size x-quorum-initial-group-size \
-    x-quorum-target-group-size x-single-active-consumer x-max-priority x-priority x-delivery-limit x-overflow x-queue-type x-queue-mode \
-    x-queue-version x-queue-leader-locator x-queue-master-locator x-dead-letter-exchange x-dead-letter-routing-key \
+const PUBLIC_KEYS: &str = "x-match x-delay x-delayed-type alternate-exchange x-expires x-message-ttl x-max-length \
+    x-max-length-bytes x-max-in-memory-length x-max-in-memory-bytes x-max-age x-stream-max-segment-size-bytes \
+    x-stream-filter-size-bytes x-stream-filter x-stream-filter-value x-stream-match-unfiltered x-stream-offset \
+    x-initial-cluster-size x-quorum-initial-group-size x-quorum-target-group-size x-single-active-consumer \
+    x-max-priority x-priority x-delivery-limit x-overflow x-queue-type x-queue-mode x-queue-version \
+    x-queue-leader-locator x-queue-master-locator x-dead-letter-exchange x-dead-letter-routing-key \
     x-dead-letter-strategy x-cancel-on-ha-failover x-credit x-consumer-timeout x-modulus x-hash-on";
 const PUBLIC_BEGINNINGS: [&str; 3] = ["RABBITMQ_", "ERL_", "JAVA_"];
 

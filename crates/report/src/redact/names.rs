@@ -38,8 +38,8 @@ impl NameKind {
 }
 
 /// Names that a broker or bellows brings along, the same everywhere, so that they identify nobody.
-const BUILT_IN: &str = "lo / guest bellows localhost amq.direct amq.fanout amq.headers amq.match amq.topic amq.rabbitmq.trace \
-    amq.rabbitmq.log amq.rabbitmq.event #";
+const BUILT_IN: &str = "lo / guest bellows localhost amq.direct amq.fanout amq.headers amq.match amq.topic \
+                        amq.rabbitmq.trace amq.rabbitmq.log amq.rabbitmq.event #";
 
 /// Names that are words of every report, one or several a line: blotted where they stand as names, not in sentences.
 const ORDINARY: &str = include_str!("ordinary.txt");
@@ -99,8 +99,9 @@ fn is_in_run(before: &[char]) -> bool {
 }
 
 /// Parts of paths that every broker's pages have.
-const PUBLIC_PARTS: &str = "api bindings channels connections consumers definitions detailed exchanges health healthchecks checks \
-    memory-breakdown metrics nodes overview per-object permissions policies proc queues stats sys users vhosts whoami %2F";
+const PUBLIC_PARTS: &str = "api bindings channels connections consumers definitions detailed exchanges health \
+    healthchecks checks memory-breakdown metrics nodes overview per-object permissions policies proc queues stats sys \
+    users vhosts whoami %2F";
 
 /// Whether a part of a path is one that every broker's pages have; an empty one is.
 pub(super) fn is_public_part(part: &str) -> bool {
@@ -253,8 +254,8 @@ impl Names {
             is_ordinary: is_ordinary(key),
         });
         self.spell(at, key.to_owned());
-        // In addresses names stand with percent signs, on pages with symbols for what nobody sees, and in the names of metrics without
-        // dashes.
+        // In addresses names stand with percent signs, on pages with symbols for what nobody sees, and in the names of
+        // metrics without dashes.
         self.spell(at, percent_encoded(key).to_lowercase());
         self.spell(at, folded(&visible(text)));
         if kind == NameKind::Label {

@@ -8,18 +8,18 @@ use super::names::{NameKind, Names, folded, is_ordinary};
 const MARKS: [&str; 3] = ["{url}", "{host}", "{port}"];
 /// Common content types; others are somebody's.
 const TYPES: &str = "text/plain text/html text/xml text/csv application/json application/xml application/octet-stream \
-    application/x-protobuf application/protobuf application/avro application/cbor application/msgpack application/x-msgpack \
-    application/cloudevents+json application/gzip application/zip";
+                     application/x-protobuf application/protobuf application/avro application/cbor application/msgpack \
+                     application/x-msgpack application/cloudevents+json application/gzip application/zip";
 const ENCODINGS: &str = "gzip deflate identity br zstd snappy lz4 utf-8 base64";
 /// Words of Erlang's terms and guards, and of RabbitMQ's records.
-const TERM_WORDS: &str = "when andalso orelse and or xor not true false undefined ok error none infinity resource queue exchange amqqueue rem div \
-    band bor bxor bsl bsr bnot is_atom is_binary is_boolean is_float is_function is_integer is_list is_map is_number is_pid is_port \
-    is_reference is_tuple element hd tl length size tuple_size map_size byte_size bit_size abs round trunc node self binary bytes \
-    utf8 integer";
+const TERM_WORDS: &str = "when andalso orelse and or xor not true false undefined ok error none infinity resource \
+    queue exchange amqqueue rem div band bor bxor bsl bsr bnot is_atom is_binary is_boolean is_float is_function \
+    is_integer is_list is_map is_number is_pid is_port is_reference is_tuple element hd tl length size tuple_size \
+    map_size byte_size bit_size abs round trunc node self binary bytes utf8 integer";
 
 /// Options of Erlang and Java that have one dash and several letters. Others may be `-pPASSWORD`.
-const LONG_OPTIONS: &str = "noshell noinput sname name kernel rabbit pa pz boot smp env hidden proto_dist config mnesia os_mon sasl args_file \
-    start_epmd ea da esa server cp classpath jar";
+const LONG_OPTIONS: &str = "noshell noinput sname name kernel rabbit pa pz boot smp env hidden proto_dist config \
+                            mnesia os_mon sasl args_file start_epmd ea da esa server cp classpath jar";
 
 /// Words of systems', TLS's and brokers' errors.
 const OUTSIDE: &str = include_str!("outside.txt");

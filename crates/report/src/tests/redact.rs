@@ -129,7 +129,8 @@ impl Named {
                           "consumer-arguments": {format!("x-{}", own[27]): {"x-priority": true}},
                           "properties": {"content-type": format!("text/{}", own[2]), "type": own[3]}}],
                 "probe": [{"url": format!("http://{host}:15672/api/queues/{vhost}"), "name": "queues"}],
-                "trace": [{"match": format!("{{resource, $\", <<\"{}\">>, queue, {}, 'a\\'{}', _}}", bare(vhost), own[4], own[5])}],
+                "trace": [{"match": format!("{{resource, $\", <<\"{}\">>, queue, {}, 'a\\'{}', \
+                                             _}}", bare(vhost), own[4], own[5])}],
                 "command": [format!("{{host}}:{}", bare(key)), format!("{{\"tenant\":{{\"x\":{:?}}}}}", own[6]),
                             format!("-P{}", own[7].to_uppercase()), format!("curl http://localhost/ -d {}", own[8])],
             }),

@@ -217,8 +217,8 @@ fn few(of: &Comparison, shown: ShownColumns) -> Option<String> {
     };
     (!too_few(of).is_empty()).then(|| {
         format!(
-            "A figure that both sides have takes {LEAST_PAIRS} {} to be decided. Fewer prove neither a change nor that there is none, \
-             whatever they show: {holds}no p is told.",
+            "A figure that both sides have takes {LEAST_PAIRS} {} to be decided. Fewer prove neither a change nor that \
+             there is none, whatever they show: {holds}no p is told.",
             units(of)
         )
     })
@@ -231,8 +231,8 @@ fn drawn_out(of: &Comparison) -> Option<String> {
         it.is_tested() && it.corrected_p.is_some() && low < high && (low == 0.0 || high == 0.0)
     };
     of.figures.iter().any(is_drawn_out).then(|| {
-        "An interval that ends at 0 % was drawn out to it: an exact test, which assumes no distribution, does not prove the change, and \
-         its p stands there."
+        "An interval that ends at 0 % was drawn out to it: an exact test, which assumes no distribution, does not \
+         prove the change, and its p stands there."
             .to_owned()
     })
 }
@@ -262,11 +262,12 @@ fn noise(of: &Comparison) -> String {
             )
         }
         [] if !too_few(of).is_empty() => format!(
-            "A against itself, {pairs}: nothing is called changed, and of fewer than {LEAST_PAIRS} pairs nothing ever is"
+            "A against itself, {pairs}: nothing is called changed, and of fewer than {LEAST_PAIRS} pairs nothing ever \
+             is"
         ),
         [] => format!(
-            "A against itself, {pairs}: nothing is called changed; what {pairs} show on this machine are changes from {} (the \
-             steadiest figure) to {} (the noisiest)",
+            "A against itself, {pairs}: nothing is called changed; what {pairs} show on this machine are changes from \
+             {} (the steadiest figure) to {} (the noisiest)",
             seen(low),
             seen(high)
         ),
@@ -468,8 +469,8 @@ pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
     let has_both = !of.a.runs.is_empty() && !of.b.runs.is_empty();
     if !of.paired && has_both {
         notes.push(
-            "The runs stand in no pairs: what drifted between the two sides, such as the machine's clock or temperature, looks like \
-             a change."
+            "The runs stand in no pairs: what drifted between the two sides, such as the machine's clock or \
+             temperature, looks like a change."
                 .to_owned(),
         );
     }
@@ -488,8 +489,8 @@ fn alone(of: &Comparison) -> Vec<String> {
         told.push(match &blocks.why_not {
             Some(why) => format!("{name} is one run, and tells no interval within it: {why}."),
             None => format!(
-                "{name} is one run of {:.0} s. Intervals within one run are 95 % ones by the stationary bootstrap over blocks of {} s: how well \
-                 that run knows its own quantile.",
+                "{name} is one run of {:.0} s. Intervals within one run are 95 % ones by the stationary bootstrap over \
+                 blocks of {} s: how well that run knows its own quantile.",
                 blocks.seconds,
                 three_digits(blocks.block_s)
             ),
@@ -497,8 +498,8 @@ fn alone(of: &Comparison) -> Vec<String> {
     }
     if !told.is_empty() {
         told.push(
-            "How far runs differ by themselves, one run of a side does not tell: nothing is called changed by it. Five of each side are the least \
-             that decide."
+            "How far runs differ by themselves, one run of a side does not tell: nothing is called changed by it. Five \
+             of each side are the least that decide."
                 .to_owned(),
         );
     }
@@ -593,7 +594,8 @@ pub(crate) fn same(of: &Comparison) -> String {
 pub(crate) fn needed(of: &Comparison) -> String {
     let units = units(of);
     format!(
-        "\"cannot tell: N for M %\": N {units} would show a change of M %, the margin, in four of five experiments, beside the other figures."
+        "\"cannot tell: N for M %\": N {units} would show a change of M %, the margin, in four of five experiments, \
+         beside the other figures."
     )
 }
 
@@ -603,7 +605,8 @@ pub(crate) fn looks(of: &Comparison) -> Option<String> {
     let earlier: Vec<String> = earlier.iter().map(u32::to_string).collect();
     (!earlier.is_empty()).then(|| {
         format!(
-            "It could have ended at {} or {last} pairs, which was fixed beforehand: hence the stricter level of each look.",
+            "It could have ended at {} or {last} pairs, which was fixed beforehand: hence the stricter level of each \
+             look.",
             earlier.join(", ")
         )
     })

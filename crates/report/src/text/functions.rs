@@ -136,8 +136,9 @@ pub(crate) fn other_builds(files: &[String]) -> Option<String> {
         false => format!("{} and {last}", others.join(", ")),
     };
     Some(format!(
-        "A and B run different builds of {files}, of which one at least is stripped of symbols. Functions without a name there cannot be told \
-         from each other in two builds, so all of a file are one row, [no symbol in FILE]; symbols (Debian's packages -dbgsym) name them."
+        "A and B run different builds of {files}, of which one at least is stripped of symbols. Functions without a \
+         name there cannot be told from each other in two builds, so all of a file are one row, [no symbol in FILE]; \
+         symbols (Debian's packages -dbgsym) name them."
     ))
 }
 

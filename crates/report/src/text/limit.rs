@@ -181,7 +181,8 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             unclear: Some(unclear),
             ..
         } => format!(
-            "{} msg/s hold; {} msg/s are unclear: the generator or others on its machine are the limit there, so that the broker's own is not known",
+            "{} msg/s hold; {} msg/s are unclear: the generator or others on its machine are the limit there, so that \
+             the broker's own is not known",
             rate(low),
             rate(unclear)
         ),
@@ -201,11 +202,8 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             ended,
             ..
         } => {
-            let rest = if ended { "" } else { "; not confirmed" };
-            format!(
-                "{} msg/s hold, and no rate was found that does not{rest}",
-                rate(low)
-            )
+            let (low, rest) = (rate(low), if ended { "" } else { "; not confirmed" });
+            format!("{low} msg/s hold, and no rate was found that does not{rest}")
         }
         FoundLimit { .. } if of.trials.iter().all(LimitTrial::is_missed) => {
             format!(
@@ -282,7 +280,8 @@ fn missed(of: &LimitTrials, above: f64) -> Option<f64> {
 /// Why no lower rate was tried, and a remedy: no rate that a trial has shown not to hold.
 fn advice(of: &LimitTrials, untold: &RequirementOutcome, lowest: f64) -> String {
     if !untold.lacks_samples() {
-        return "lower rates tell no more, so that none was tried: what keeps it from being told has to be mended first".to_owned();
+        return "lower rates tell no more, so that none was tried: what keeps it from being told has to be mended \
+                first".to_owned();
     }
     let begin = match missed(of, lowest) {
         Some(failed) => format!(
@@ -293,7 +292,8 @@ fn advice(of: &LimitTrials, untold: &RequirementOutcome, lowest: f64) -> String 
         None => String::new(),
     };
     format!(
-        "fewer messages tell even less, so that no lower rate was tried: make trials longer (--set phases.measure=…){begin}"
+        "fewer messages tell even less, so that no lower rate was tried: make trials longer (--set \
+         phases.measure=…){begin}"
     )
 }
 
@@ -324,8 +324,8 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     )];
     if is_out_of_trials(of) {
         notes.push(format!(
-            "no more than {} are allowed (--trials), and more would tell more: the same command line with --resume and a \
-             larger --trials goes on",
+            "no more than {} are allowed (--trials), and more would tell more: the same command line with --resume and \
+             a larger --trials goes on",
             counted(plan.most_trials.into(), "trial")
         ));
     }
@@ -368,8 +368,8 @@ fn is_out_of_trials(of: &LimitTrials) -> bool {
 /// Explains the trial of a row, where some rate was tried more than once.
 pub(crate) fn row_note(of: &LimitTrials) -> Option<&'static str> {
     (rates(of).len() < of.trials.len()).then_some(
-        "a row shows one trial of its rate, the one with the median p99, of two the higher; of a rate that held in some trials only, \"why not\" is of another \
-         one where it names it",
+        "a row shows one trial of its rate, the one with the median p99, of two the higher; of a rate that held in \
+         some trials only, \"why not\" is of another one where it names it",
     )
 }
 
@@ -791,8 +791,8 @@ mod tests {
         let mut of = tried(&wall);
         assert_eq!(
             knee_text(&of).unwrap(),
-            "the knee is not known: it lies between 10,000 and 20,000 msg/s, where the end-to-end p99 leaps from 1.10 ms to \
-             800 ms, and no rate between them was tried"
+            "the knee is not known: it lies between 10,000 and 20,000 msg/s, where the end-to-end p99 leaps from 1.10 \
+             ms to 800 ms, and no rate between them was tried"
         );
         of.trials.extend(tried(&[(15e3, 1_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Unclear;

@@ -13,7 +13,8 @@ pub(super) fn trace_ended(
 ) -> (String, &'static str) {
     (
         format!(
-            "the trace of {functions} ended at {at_s:.1} s: {why}; its calls, their rate and durations are those until then"
+            "the trace of {functions} ended at {at_s:.1} s: {why}; its calls, their rate and durations are those until \
+             then"
         ),
         match limit {
             "limit" => "trace.limit allows more",
@@ -35,8 +36,8 @@ pub(super) fn trace_ended(
 pub(super) fn traced(functions: &str) -> (String, &'static str) {
     (
         format!(
-            "calls of {functions} were traced on the broker's node, which costs it CPU for each: the broker's figures are those \
-             with a trace"
+            "calls of {functions} were traced on the broker's node, which costs it CPU for each: the broker's figures \
+             are those with a trace"
         ),
         "leave [[trace]] out of runs that are compared with others",
     )
@@ -46,8 +47,8 @@ pub(super) fn traced(functions: &str) -> (String, &'static str) {
 pub(super) fn looked_into(looks: u64, commands: &str, length: f64) -> (String, &'static str) {
     (
         format!(
-            "somebody looked into the broker {} while the load ran ({commands}), for {} in all: that costs it CPU, and the \
-             time axis shows when",
+            "somebody looked into the broker {} while the load ran ({commands}), for {} in all: that costs it CPU, and \
+             the time axis shows when",
             counted(looks, "time"),
             seconds(length)
         ),

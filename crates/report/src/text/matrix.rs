@@ -230,8 +230,8 @@ mod tests {
         ]);
         assert_eq!(
             headline(&of),
-            "B is worse in 1 of 4 cells: classic (+20.0 % broker cpu); better in 1 of 4 cells: quorum (-10.0 % broker cpu); \
-             the same in 1; cannot tell in 1"
+            "B is worse in 1 of 4 cells: classic (+20.0 % broker cpu); better in 1 of 4 cells: quorum (-10.0 % broker \
+             cpu); the same in 1; cannot tell in 1"
         );
         let words: Vec<&str> = of.cells.iter().map(outcome).collect();
         assert_eq!(words, ["worse", "better", "the same", "cannot tell"]);

@@ -66,8 +66,8 @@ fn method(effect: &ObserverEffect) -> String {
         several => format!(", {several} left out"),
     };
     format!(
-        "95 % intervals of {} of {} s blocks with profiling and without, in random order{left_out}; the profile covers the \
-         blocks with it",
+        "95 % intervals of {} of {} s blocks with profiling and without, in random order{left_out}; the profile covers \
+         the blocks with it",
         measure::counted(effect.pairs.into(), "pair"),
         seconds_digits(effect.block_s)
     )
@@ -196,11 +196,11 @@ mod tests {
             observer_effect(&effect()),
             [
                 "profiling cost 2.1 % [0.4, 3.8] of the rate and 1.3 us [0.2, 2.4] of broker CPU per message (+3.1 %)",
-                "no change of end-to-end p99 can be told from none (+4.0 % [-3.0, 11]); from 9.8 % on it would show in four of \
-                 five runs",
+                "no change of end-to-end p99 can be told from none (+4.0 % [-3.0, 11]); from 9.8 % on it would show in \
+                 four of five runs",
                 "bellows itself took 0.9 us [0.8, 1.0] more CPU per message, its sampling thread included",
-                "95 % intervals of 15 pairs of 1 s blocks with profiling and without, in random order; the profile covers the \
-                 blocks with it",
+                "95 % intervals of 15 pairs of 1 s blocks with profiling and without, in random order; the profile \
+                 covers the blocks with it",
             ]
         );
     }

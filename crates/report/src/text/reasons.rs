@@ -121,7 +121,8 @@ impl Said<'_> {
                 format!("{idle} of this machine's {all} cores stood idle{others}")
             }
             "shared_cores" => format!(
-                "broker and generator share {}: what one uses the other lacks, so that the broker alone would reach more",
+                "broker and generator share {}: what one uses the other lacks, so that the broker alone would reach \
+                 more",
                 counted(u64::from(all), "core")
             ),
             "relay" => format!(

@@ -77,7 +77,8 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     let noun = of.noun();
     let Some(law) = &of.law else {
         return vec![format!(
-            "no law can be fitted: that takes {LEAST_CLIENT_COUNTS} different numbers of {noun} with which messages pass"
+            "no law can be fitted: that takes {LEAST_CLIENT_COUNTS} different numbers of {noun} with which messages \
+             pass"
         )];
     };
     let found = computed(law);
@@ -89,8 +90,8 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     }
     let [lost, contention, coherence] = found.lost(f64::from(most));
     let mut out = vec![format!(
-        "of what {most} {noun} would pass if none hindered another, {} is lost: {} to contention (waiting for what is shared), {} to \
-         coherence (each keeping in step with each other)",
+        "of what {most} {noun} would pass if none hindered another, {} is lost: {} to contention (waiting for what is \
+         shared), {} to coherence (each keeping in step with each other)",
         percent(lost),
         percent(contention),
         percent(coherence)
@@ -113,19 +114,19 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
 fn doubt(why: ScaleDoubt, noun: &str, most: u32) -> String {
     match why {
         ScaleDoubt::Generator(from) => format!(
-            "no peak of the broker is told: from {from} {noun} on the generator limited most runs, so that the curve is that of \
-             bellows and this machine; give it cores of its own"
+            "no peak of the broker is told: from {from} {noun} on the generator limited most runs, so that the curve \
+             is that of bellows and this machine; give it cores of its own"
         ),
         ScaleDoubt::PoorFit => format!(
-            "no peak is told: the throughputs do not follow the law, so that something else than contention and coherence decides \
-             what more {noun} pass"
+            "no peak is told: the throughputs do not follow the law, so that something else than contention and \
+             coherence decides what more {noun} pass"
         ),
         ScaleDoubt::NeverFalls => {
             format!("by the fitted law more {noun} never pass less: no coherence is seen")
         }
         ScaleDoubt::NotProven => format!(
-            "no peak is told: whether more {noun} ever pass less is not proven (the interval of \u{3ba} reaches 0, or is not known); \
-             longer runs, more of each (--confirm) or more than {most} {noun} would tell"
+            "no peak is told: whether more {noun} ever pass less is not proven (the interval of \u{3ba} reaches 0, or \
+             is not known); longer runs, more of each (--confirm) or more than {most} {noun} would tell"
         ),
         ScaleDoubt::FarBeyond => {
             format!("no peak is told: it would lie beyond twice the {most} {noun} that were tried")
@@ -154,8 +155,8 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
             None => shown(it.value),
         };
         notes.push(format!(
-            "Universal Scalability Law (Gunther), X(N) = \u{3bb}N / (1 + \u{3c3}(N-1) + \u{3ba}N(N-1)): \u{3bb} {} msg/s, \u{3c3} {}, \u{3ba} {}, R\u{b2} {:.3}; \
-             in brackets 95 % intervals",
+            "Universal Scalability Law (Gunther), X(N) = \u{3bb}N / (1 + \u{3c3}(N-1) + \u{3ba}N(N-1)): \u{3bb} {} \
+             msg/s, \u{3c3} {}, \u{3ba} {}, R\u{b2} {:.3}; in brackets 95 % intervals",
             estimate(&law.alone, rate),
             estimate(&law.contention, small),
             estimate(&law.coherence, small),
@@ -163,8 +164,8 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
         ));
         if computed(law).is_poor() {
             notes.push(format!(
-                "the law fits poorly (R\u{b2} {:.2}, a mean lies {} off the curve): something else than contention and coherence decides, \
-                 so that \u{3c3} and \u{3ba} explain little",
+                "the law fits poorly (R\u{b2} {:.2}, a mean lies {} off the curve): something else than contention and \
+                 coherence decides, so that \u{3c3} and \u{3ba} explain little",
                 law.r_squared,
                 percent(law.worst_residual)
             ));
@@ -184,7 +185,8 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
     let limited = limited.count();
     if limited > 0 {
         notes.push(format!(
-            "in {limited} of {} the generator was the limit: the curve says as much of bellows and its machine as of the broker",
+            "in {limited} of {} the generator was the limit: the curve says as much of bellows and its machine as of \
+             the broker",
             counted(of.runs.len() as u64, "run")
         ));
     }

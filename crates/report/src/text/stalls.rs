@@ -111,7 +111,8 @@ pub(super) fn stalled(
             other_cores,
         } => (
             format!(
-                "{text}; {threads} waited {} in the run queue in these seconds, while other processes took {other_cores:.1} cores",
+                "{text}; {threads} waited {} in the run queue in these seconds, while other processes took \
+                 {other_cores:.1} cores",
                 seconds(waited)
             ),
             "end what else runs on this machine, and run again",
@@ -120,8 +121,8 @@ pub(super) fn stalled(
             format!(
                 "{text}; the machine was full in these seconds, and whether {threads} waited for a core is not known"
             ),
-            "run again with free cores; if it stands still there too, look for garbage collection, a full disk or a paused \
-             machine at that time",
+            "run again with free cores; if it stands still there too, look for garbage collection, a full disk or a \
+             paused machine at that time",
         ),
         StallWait::None if is_broker => (
             text,

@@ -154,7 +154,6 @@ impl<'a> Said<'a> {
 
     fn cause(&self, cause: &Cause) -> String {
         let e = self.e;
-        let time = e.producers.unwrap_or_default();
         match cause {
             Cause::BrokeOff => "the run broke off before its end".to_owned(),
             Cause::AllFailed => {
@@ -198,6 +197,15 @@ impl<'a> Said<'a> {
             | Cause::GeneratorLacksCores { .. }
             | Cause::BothFillMachine
             | Cause::MachineFull => self.cores(cause),
+            _ => self.generator(cause),
+        }
+    }
+
+    /// Sentence on a generator that was busy, late or had nothing to do.
+    fn generator(&self, cause: &Cause) -> String {
+        let e = self.e;
+        let time = e.producers.unwrap_or_default();
+        match cause {
             Cause::BothBusy => format!(
                 "the generator's event loop was at work for {} of the time and the broker's busiest thread for \
                  {}: neither has anything left; {} would show whether the broker has",
@@ -246,6 +254,20 @@ impl<'a> Said<'a> {
                 percent(time.budget),
                 percent(time.socket)
             ),
+            _ => self.broker(cause),
+        }
+    }
+
+    /// Sentence on the broker, as far as its own state says it.
+    fn broker(&self, cause: &Cause) -> String {
+        let e = self.e;
+        let time = e.producers.unwrap_or_default();
+        let cores = format!(
+            "{:.1} of {}",
+            e.broker.as_ref().map_or(0.0, |used| used.cores),
+            counted(e.all_cores().into(), "core")
+        );
+        match cause {
             Cause::BrokerStalled { .. } => {
                 format!(
                     "{}, and what was due meanwhile waited",
@@ -272,7 +294,30 @@ impl<'a> Said<'a> {
                  empty, or deliveries waited for acknowledgements (try a larger --prefetch)",
                 percent(e.at_work())
             ),
-            _ => self.waited(cause),
+            Cause::BrokerBusy { wait, busy } => {
+                format!("{}, and {}", self.wait(*wait), self.busy(*busy))
+            }
+            Cause::BrokerLacksCores { wait } => format!(
+                "{}; it used {cores}, and its threads together waited {:.2} s each second in the run queue: it had \
+                 too little CPU",
+                self.wait(*wait),
+                e.broker_run_queue_wait()
+            ),
+            Cause::BrokerSlow { wait } => format!(
+                "{}, though it used only {cores} and hardly waited for one: it waited for something else than CPU \
+                 (a disk, a lock, one full process)",
+                self.wait(*wait)
+            ),
+            Cause::InFlightLimit => format!(
+                "its answer time and the in-flight limit: {}; the broker used {cores}, so try a larger {}",
+                self.window(),
+                self.limit
+            ),
+            Cause::BrokerUnknown => {
+                let answers = self.wait(Awaited::Answers);
+                format!("its answers: {answers}; its CPU is not known")
+            }
+            _ => self.way(cause),
         }
     }
 
@@ -540,38 +585,12 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Sentence on the wait: its reason, and who is to blame.
-    fn waited(&self, cause: &Cause) -> String {
+    /// Sentence on a wait that the way to the broker may have caused.
+    fn way(&self, cause: &Cause) -> String {
         let e = self.e;
-        let used = e.broker.as_ref();
-        let cores = format!(
-            "{:.1} of {}",
-            used.map_or(0.0, |used| used.cores),
-            counted(e.all_cores().into(), "core")
-        );
         let answers = self.wait(Awaited::Answers);
         let proxy = e.proxy.as_deref().unwrap_or("a proxy");
         match cause {
-            Cause::BrokerBusy { wait, busy } => {
-                format!("{}, and {}", self.wait(*wait), self.busy(*busy))
-            }
-            Cause::BrokerLacksCores { wait } => format!(
-                "{}; it used {cores}, and its threads together waited {:.2} s each second in the run queue: it had \
-                 too little CPU",
-                self.wait(*wait),
-                e.broker_run_queue_wait()
-            ),
-            Cause::BrokerSlow { wait } => format!(
-                "{}, though it used only {cores} and hardly waited for one: it waited for something else than CPU \
-                 (a disk, a lock, one full process)",
-                self.wait(*wait)
-            ),
-            Cause::InFlightLimit => format!(
-                "its answer time and the in-flight limit: {}; the broker used {cores}, so try a larger {}",
-                self.window(),
-                self.limit
-            ),
-            Cause::BrokerUnknown => format!("its answers: {answers}; its CPU is not known"),
             Cause::RoundTrip => format!(
                 "{answers}, and a round trip takes {}: raise {}",
                 duration(e.round_trip_ns.unwrap_or(0)),
@@ -600,7 +619,8 @@ impl<'a> Said<'a> {
                     duration(held)
                 ),
                 _ => format!(
-                    "{}: {proxy} takes no more, though the broker reads what it passes on; connect to the broker itself",
+                    "{}: {proxy} takes no more, though the broker reads what it passes on; connect to the broker \
+                     itself",
                     self.wait(*wait)
                 ),
             },

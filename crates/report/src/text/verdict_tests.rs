@@ -249,8 +249,8 @@ fn lateness_is_a_sentence_of_its_own() {
     let stalled = met(Some(Lateness::BrokerStalled), facts.clone());
     assert_eq!(
         stalled,
-        "the broker stopped answering for 600 ms of the 30.0 s; the requested rate was met: 100,000 msg/s all the same, \
-         20 % of them over 1 ms late"
+        "the broker stopped answering for 600 ms of the 30.0 s; the requested rate was met: 100,000 msg/s all the \
+         same, 20 % of them over 1 ms late"
     );
     let mut twice = facts.clone();
     twice.ended.stalls.push(Stall {
@@ -261,7 +261,8 @@ fn lateness_is_a_sentence_of_its_own() {
     });
     let away = met(Some(Lateness::BrokerStalled), twice);
     assert!(
-        away.starts_with("the broker was away, with no connection for 6.20 s of the 30.0 s, and stopped answering for 600 ms;"),
+        away.starts_with("the broker was away, with no connection for 6.20 s of the 30.0 s, and stopped answering for \
+                          600 ms;"),
         "{away}"
     );
     // Where two overlap, that time counts once; what lies outside of the measured phase not at all.
@@ -430,7 +431,8 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
     );
     let late = Some(Lateness::OwnFault);
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
-    assert!(met.ends_with("left over 1 ms late, through this run's own kill of node 1: 88 % of the messages that fell behind were due then"), "{met}");
+    assert!(met.ends_with("left over 1 ms late, through this run's own kill of node 1: 88 % of the messages that fell \
+                           behind were due then"), "{met}");
     let mut free = facts.clone();
     free.requested_rate = None;
     let free = said(cause(), LimitedBy::Broker, free);
@@ -445,7 +447,8 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
     };
     assert!(!stalled(&facts).contains("this run's own"));
     facts.ended.faults[0].from_s = 0.0;
-    let own = "the broker stopped answering for 600 ms of the 30.0 s, during this run's own kill of node 1; the requested";
+    let own = "the broker stopped answering for 600 ms of the 30.0 s, during this run's own kill of node 1; the \
+               requested";
     assert!(stalled(&facts).starts_with(own), "{}", stalled(&facts));
     facts.ended.faults.push(fault("stop", 25.0, f64::INFINITY));
     let several = "this run's own faults (kill of node 1, stop); the requested";
@@ -462,7 +465,8 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
         ..Verdict::default()
     };
     super::verdict(&mut verdict);
-    let begins = "this run's own faults (kill of node 1, stop): 88 % of the messages that fell behind were due then; limited by";
+    let begins = "this run's own faults (kill of node 1, stop): 88 % of the messages that fell behind were due then; \
+                  limited by";
     assert!(verdict.sentence.starts_with(begins), "{}", verdict.sentence);
     assert_eq!(
         verdict.reasons[0].text,
@@ -482,8 +486,8 @@ fn what_waited_for_cores_while_it_stood_still_is_named() {
         broker_s: Some(0.5),
         own_s: None,
     }];
-    let told = "the broker's threads waited 500 ms in the run queue in the seconds of its stalls, and other processes took 1.8 of the \
-                8 cores";
+    let told = "the broker's threads waited 500 ms in the run queue in the seconds of its stalls, and other processes \
+                took 1.8 of the 8 cores";
     let late = Some(Lateness::Cores);
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
     assert!(
@@ -494,7 +498,8 @@ fn what_waited_for_cores_while_it_stood_still_is_named() {
     assert_eq!(
         stalled,
         format!(
-            "undecided who limits: {told}, while it stopped answering for 600 ms of the 30.0 s: stop them, and run again"
+            "undecided who limits: {told}, while it stopped answering for 600 ms of the 30.0 s: stop them, and run \
+             again"
         )
     );
 }

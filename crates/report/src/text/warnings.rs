@@ -104,8 +104,8 @@ fn told(w: &Warning) -> (String, &'static str) {
             ..
         } => (
             format!(
-                "the generator's event loops took up to {} for a turn, in {} of the seconds half of the p99 or more: ack \
-                 response and end-to-end are too high by that",
+                "the generator's event loops took up to {} for a turn, in {} of the seconds half of the p99 or more: \
+                 ack response and end-to-end are too high by that",
                 Nanos(*lag_max_ns),
                 percent(*lag_seconds_share)
             ),
@@ -153,8 +153,8 @@ fn told(w: &Warning) -> (String, &'static str) {
         ),
         Finding::ClockNotSteady { clock } => (
             format!(
-                "the kernel keeps time by {clock}, which is slow to read and coarse: latencies below about 10 us are in \
-                 doubt, and reading it costs CPU"
+                "the kernel keeps time by {clock}, which is slow to read and coarse: latencies below about 10 us are \
+                 in doubt, and reading it costs CPU"
             ),
             "see available_clocksource in /sys/devices/system/clocksource/clocksource0 for tsc or kvm-clock",
         ),
@@ -208,8 +208,8 @@ fn told(w: &Warning) -> (String, &'static str) {
         ),
         Finding::NodeGone { nodes } => (
             format!(
-                "node{} {} of the cluster {} not there any more when the run ended: what it carried, its clients had to \
-                 find elsewhere",
+                "node{} {} of the cluster {} not there any more when the run ended: what it carried, its clients had \
+                 to find elsewhere",
                 if nodes.len() > 1 { "s" } else { "" },
                 numbers(nodes),
                 if nodes.len() > 1 { "were" } else { "was" },
@@ -228,15 +228,15 @@ fn told(w: &Warning) -> (String, &'static str) {
         ),
         Finding::Interrupted { seconds } if w.drain_cut => (
             format!(
-                "the run was stopped in its drain, after all of its {seconds:.1} measured seconds: rates are right, and what \
-                 had not come by then is in no end-to-end latency"
+                "the run was stopped in its drain, after all of its {seconds:.1} measured seconds: rates are right, \
+                 and what had not come by then is in no end-to-end latency"
             ),
             "",
         ),
         Finding::Interrupted { seconds } => (
             format!(
-                "the run was stopped after {seconds:.1} measured seconds: what is printed is right for them, and shorter \
-                 than planned"
+                "the run was stopped after {seconds:.1} measured seconds: what is printed is right for them, and \
+                 shorter than planned"
             ),
             "",
         ),
@@ -269,8 +269,8 @@ fn told(w: &Warning) -> (String, &'static str) {
                 ]),
                 by_chance(*corrupt, *foreign)
             ),
-            "look for limits of length or age on the queue, and into the broker's log; with automatic acknowledgement also for \
-             lost connections among the events: what waits for a consumer is lost with its connection",
+            "look for limits of length or age on the queue, and into the broker's log; with automatic acknowledgement \
+             also for lost connections among the events: what waits for a consumer is lost with its connection",
         ),
         Finding::MessagesOutstanding { sent, outstanding } => (
             format!(
@@ -287,8 +287,8 @@ fn told(w: &Warning) -> (String, &'static str) {
             drained_s,
         } => (
             format!(
-                "{} not received by the end of the drain ({drained_s:.1} s){}: no end-to-end latency holds them, and theirs \
-                 would be among the longest",
+                "{} not received by the end of the drain ({drained_s:.1} s){}: no end-to-end latency holds them, and \
+                 theirs would be among the longest",
                 match sent {
                     Some(1) => format!("of 1 delivery, {}", count(*missing)),
                     Some(sent) => format!("of {} deliveries, {}", count(*sent), count(*missing)),
@@ -322,16 +322,16 @@ fn told(w: &Warning) -> (String, &'static str) {
                 }
                 _ if w.drain_cut => awaits_longer(w),
                 (_, 0) => {
-                    "the broker had not answered when the drain ended: give it more time (phases.drain), or find out in \
-                     its log why it is slow"
+                    "the broker had not answered when the drain ended: give it more time (phases.drain), or find out \
+                     in its log why it is slow"
                 }
                 (0, _) => {
                     "more messages were due than could be sent by the end of the measured phase: the verdict says what \
                      held them up; request a lower rate, or remove that limit"
                 }
                 _ => {
-                    "more messages were due than could be sent and answered: the verdict says what held them up; request \
-                     a lower rate, or give the broker more time for answers (phases.drain)"
+                    "more messages were due than could be sent and answered: the verdict says what held them up; \
+                     request a lower rate, or give the broker more time for answers (phases.drain)"
                 }
             },
         ),
@@ -387,7 +387,8 @@ fn told(w: &Warning) -> (String, &'static str) {
                 was_or_were(*connections, "connection"),
                 away.as_ref().map_or_else(String::new, gone_away)
             ),
-            "the ledger says what had been confirmed and was not received; with `for` the fault ends, and what was killed comes back",
+            "the ledger says what had been confirmed and was not received; with `for` the fault ends, and what was \
+             killed comes back",
         ),
         Finding::BrokerGone {
             connections, away, ..
@@ -484,8 +485,8 @@ fn by_chance(corrupt: u64, foreign: u64) -> String {
     match (corrupt, foreign) {
         (0, _) | (_, 0) => String::new(),
         (_, foreign) => format!(
-            " (cannot tell at 12 to 15 bytes, where bodies have no check and some of the {} of other programs that came look \
-             damaged by chance: send 16 bytes or more)",
+            " (cannot tell at 12 to 15 bytes, where bodies have no check and some of the {} of other programs that \
+             came look damaged by chance: send 16 bytes or more)",
             counted(foreign, "message")
         ),
     }
@@ -543,8 +544,8 @@ fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
         ),
         ProfileGap::Probed { probes_share } => (
             format!(
-                "{} of the samples are in the kernel's probes, which count the program's calls (asm_exc_int3, asm_exc_debug): \
-                 shares of its own functions are too low",
+                "{} of the samples are in the kernel's probes, which count the program's calls (asm_exc_int3, \
+                 asm_exc_debug): shares of its own functions are too low",
                 percent(*probes_share)
             ),
             "take the event cpu in a run without malloc, malloc-bytes, malloc-held and free",
@@ -557,13 +558,13 @@ fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
 fn whole_stacks(runtime: &str) -> &'static str {
     match runtime {
         "erlang" => {
-            "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or start the node with \
-             +JPperf true, for frame pointers"
+            "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or start the node \
+             with +JPperf true, for frame pointers"
         }
         "java" => "start the Java virtual machine with -XX:+PreserveFramePointer",
         _ => {
-            "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or build the program and \
-             its libraries with frame pointers (-fno-omit-frame-pointer)"
+            "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or build the program \
+             and its libraries with frame pointers (-fno-omit-frame-pointer)"
         }
     }
 }

@@ -80,14 +80,15 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let fault = Some("stop of node 1");
     assert_eq!(
         stalled(often, StallWait::None, fault, "messages"),
-        "the broker stopped answering at 4.2 s for 600 ms, the longest of 5 times (1 connection, 1,200 messages delayed in \
-         all): the latencies hold all of it, as users would feel it; this run's own fault, stop of node 1, was on at that \
-         time"
+        "the broker stopped answering at 4.2 s for 600 ms, the longest of 5 times (1 connection, 1,200 messages \
+         delayed in all): the latencies hold all of it, as users would feel it; this run's own fault, stop of node 1, \
+         was on at that time"
     );
     let failed = Stood { failed: 3, ..once };
     let text = stalled(failed, StallWait::None, None, "requests");
     assert!(
-        text.contains("1,200 requests delayed): 3 of them failed, and the latencies do not hold all of their waits; look"),
+        text.contains("1,200 requests delayed): 3 of them failed, and the latencies do not hold all of their waits; \
+                       look"),
         "{text}"
     );
     for (timed_out, says) in [
@@ -148,8 +149,9 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let beside_others = lost(1_000, 3, 1, 66_000);
     assert!(
         beside_others.starts_with(
-            "of 1,000 messages, 3 confirmed and never delivered, 1 damaged (cannot tell at 12 to 15 bytes, where bodies have no check and \
-             some of the 66,000 messages of other programs that came look damaged by chance: send 16 bytes or more): "
+            "of 1,000 messages, 3 confirmed and never delivered, 1 damaged (cannot tell at 12 to 15 bytes, where \
+             bodies have no check and some of the 66,000 messages of other programs that came look damaged by chance: \
+             send 16 bytes or more): "
         ),
         "{beside_others}"
     );
@@ -392,8 +394,9 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
     };
     assert!(
         missed(1, 2, 1).starts_with(
-            "of 5 faults, 1 could not be done, 2 had not begun when the run ended (kill of node 1: it is gone); 1 began up \
-             to 13.7 s after the time in the experiment, because the one before took longer: the run does not show"
+            "of 5 faults, 1 could not be done, 2 had not begun when the run ended (kill of node 1: it is gone); 1 \
+             began up to 13.7 s after the time in the experiment, because the one before took longer: the run does not \
+             show"
         ),
         "{}",
         missed(1, 2, 1)

@@ -114,8 +114,8 @@ impl Grid {
             {
                 last.1 = last.1.max(end);
             }
-            // Nothing was answered in between. What has no length of its own, as what stayed unanswered at the end, gets
-            // that of the column before.
+            // Nothing was answered in between. What has no length of its own, as what stayed unanswered at the end,
+            // gets that of the column before.
             Some(last) if record.dt < SHORTEST_COLUMN => {
                 let length = (last.1 - last.0).clamp(SHORTEST_COLUMN, record.t - last.1);
                 self.columns.push((end - length, end));

@@ -212,8 +212,8 @@ impl Process {
         self.alive = running.into_iter().map(|it| it.id).collect();
     }
 
-    /// The program's end, of one that ended by itself at this instant, and why it failed, where it did; kills all that is
-    /// left of it.
+    /// The program's end, of one that ended by itself at this instant, and why it failed, where it did; kills all that
+    /// is left of it.
     pub(super) fn end(mut self, ended_at: Option<Time>) -> (ProgramEnd, Option<Problem>) {
         let stayed = (!self.has_ended() || self.has_killed) && self.is_over();
         self.told |= !self.is_over();

@@ -13,7 +13,8 @@ use super::snapshot::{BOUNDS, Durations, Labels, Snapshot, Value};
 use web::push::PushRequest;
 
 /// Help for an address without a protocol.
-const EXAMPLES: &str = "end it in /write?db=NAME (InfluxDB 1), /api/v2/write?org=ORG&bucket=NAME (InfluxDB 2) or /v1/metrics (OTLP)";
+const EXAMPLES: &str = "end it in /write?db=NAME (InfluxDB 1), /api/v2/write?org=ORG&bucket=NAME (InfluxDB 2) or \
+                        /v1/metrics (OTLP)";
 
 /// A server that takes series; the path of its address says by which protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -112,7 +112,7 @@ impl<'a> Derived<'a> {
         let time = e.producers.unwrap_or_default();
         let waits = time.of_broker();
         let theirs: f64 = waits.iter().sum();
-        // A broker's stall holds up only what waits for it; one that the run itself made, also on one connection of many.
+        // A broker's stall holds up only what waits for it; one that the run made, also on one connection of many.
         let is_own = e.stalled_in_faults(Stalled::Broker);
         if (theirs > time.ready || is_own) && delays(Stalled::Broker) {
             return Some(Lateness::BrokerStalled);

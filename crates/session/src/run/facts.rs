@@ -34,7 +34,7 @@ impl Recording<'_> {
             first.map_or((0, 0), |first| first.begun_of_due(outcome, &self.measured));
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
         let service = self.measured.latencies.histogram(Metric::SEND_ACK);
-        let lags: Vec<u64> = self.lag_and_p99.iter().map(|(lag, _)| *lag).collect();
+        let lags: Vec<u64> = self.seen.lag_and_p99.iter().map(|(lag, _)| *lag).collect();
         Facts {
             seconds,
             requested_rate: asked.map(|(messages, _)| messages / seconds.max(1e-9)),
@@ -64,18 +64,18 @@ impl Recording<'_> {
             lag_explains: self.lag_explains(),
             cores: linux::cpus::usable(),
             machine_cores: usage.cores,
-            apart: self.combined_cores.is_some_and(|cores| cores.disjoint),
+            apart: self.used.combined_cores.is_some_and(|cores| cores.disjoint),
             idle: usage.idle,
             steal: usage.steal,
             client_cores: usage.client.map(|used| used.cpu_cores),
             broker: usage.broker.map(|used| self.broker_use(used.cpu_cores)),
             same_machine: self.context.shared_machine,
-            round_trip_ns: self.round_trip.map(|took| took.0),
-            idle_answer_ns: self.idle_answer.map(|took| took.0),
-            proxy: self.proxy.as_ref().map(|(_, name)| name.clone()),
-            proxy_held_ns: self.held_by_proxy.map(|held| held.0),
-            behind_proxy: self.behind_proxy,
-            connections: self.connections,
+            round_trip_ns: self.tcp.round_trip.map(|took| took.0),
+            idle_answer_ns: self.tcp.idle_answer.map(|took| took.0),
+            proxy: self.tcp.proxy.as_ref().map(|(_, name)| name.clone()),
+            proxy_held_ns: self.tcp.held_by_proxy.map(|held| held.0),
+            behind_proxy: self.tcp.behind_proxy,
+            connections: self.tcp.connections,
             capacity: self.context.planned.capacity.clone(),
             ended: self.ended(outcome),
         }
@@ -99,18 +99,19 @@ impl Recording<'_> {
             interrupted: outcome.was_stopped(),
             insecure: self.context.insecure,
             own_cores: self
+                .used
                 .combined_cores
                 .filter(|combined| !combined.whole_machine)
                 .map(|combined| combined.cores),
             clock_source: self.record.hardware.clock_source.clone(),
             measured_from_s: measured_from
                 .map_or(0.0, |span| self.seconds_since_origin(span.start)),
-            seconds: self.seconds.len() as u64,
+            seconds: self.seen.seconds.len() as u64,
             late_s: self.late_s(),
             trend: self.trend(),
-            blocked: self.blocked.summary(),
+            blocked: self.seen.blocked.summary(),
             lost_connections: threads().map(|thread| thread.lost_connections).sum(),
-            lost_at_s: (self.lost_at.iter())
+            lost_at_s: (self.seen.lost_at.iter())
                 .map(|at| self.seconds_since_origin(*at))
                 .collect(),
             down_connections: threads().map(|thread| thread.down_connections).sum(),
@@ -126,10 +127,15 @@ impl Recording<'_> {
             received_s: 0.0,
             completed_s: 0.0,
             stalls: self.stalls(outcome),
-            run_queue_waits: self.contention.waits(self.context.origin),
-            behind: lacking(&self.seconds, &faults, |of| of.requested, |of| of.begun),
+            run_queue_waits: self.seen.contention.waits(self.context.origin),
+            behind: lacking(
+                &self.seen.seconds,
+                &faults,
+                |of| of.requested,
+                |of| of.begun,
+            ),
             deliveries_behind: lacking(
-                &self.seconds,
+                &self.seen.seconds,
                 &faults,
                 |of| Some(deliveries_each? * of.sent as f64),
                 |of| of.received,
@@ -156,8 +162,8 @@ impl Recording<'_> {
         let explains = |&&(lag, p99): &&(u64, u64)| {
             lag >= LAG_NS && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART
         };
-        let seconds = self.lag_and_p99.iter().filter(explains).count();
-        seconds as f64 / self.lag_and_p99.len().max(1) as f64
+        let seconds = self.seen.lag_and_p99.iter().filter(explains).count();
+        seconds as f64 / self.seen.lag_and_p99.len().max(1) as f64
     }
 
     /// The trend of the rate; `None` with a schedule, whose trend is intended.
@@ -167,7 +173,7 @@ impl Recording<'_> {
         let publishes = self.measured.counters.sent > 0 || operates;
         let rate =
             |of: &WholeSecond| (if publishes { of.sent } else { of.received }) as f64 / of.dt;
-        let rates: Vec<f64> = self.seconds.iter().map(rate).collect();
+        let rates: Vec<f64> = self.seen.seconds.iter().map(rate).collect();
         trend(&rates).filter(|_| first.is_none_or(|first| first.requested.is_none()))
     }
 
@@ -180,7 +186,7 @@ impl Recording<'_> {
         let first = self.first();
         let requested = first.and_then(|first| first.requested.as_ref());
         let origin = self.context.origin;
-        let silences = self.silences.all();
+        let silences = self.seen.silences.all();
         let spans = &outcome.phases;
         let is_measured = |it: &&Silence| {
             let mut spans = spans.iter().filter(|span| span.phase == Phase::Measure);
@@ -199,7 +205,7 @@ impl Recording<'_> {
         };
         // A whole interval: what came in a part of one may have come before or after.
         let answered = |silence: &Silence| {
-            let mut beside = self.answered_beside.iter();
+            let mut beside = self.seen.answered_beside.iter();
             beside.any(|(from, until)| silence.from <= *from && *until <= silence.until)
         };
         stalls(silences, origin, typical, connections, due, answered)
@@ -253,7 +259,7 @@ impl Recording<'_> {
     fn broker_use(&self, cores: f64) -> BrokerUse {
         let seconds = self.measured_length.as_secs_f64().max(1e-9);
         let share = |time: Nanos| time.as_secs_f64() / seconds;
-        let threads = self.broker_threads.as_ref();
+        let threads = self.used.broker_threads.as_ref();
         BrokerUse {
             cores,
             busiest_thread: threads.map(|used| share(used.busiest)),

@@ -198,7 +198,7 @@ impl Player<'_> {
             self.broker.inject_at(node, first)?;
         }
         let at = Clock.now();
-        // What the broker plays by itself it plays in time, and lasts from then; what begins late here lasts as long as any.
+        // What the broker plays by itself it plays in time, and lasts from then; what begins late here lasts as long.
         let from = if injected.is_some() { at } else { due };
         self.say(FaultEvent::Began {
             at,

@@ -255,12 +255,14 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
     };
     assert!(*back >= 320, "{events:?}");
     assert!(
-        matches!(second, FaultEvent::Began { kind: RunFault::Partition, late, asked: Some(asked), .. } if late.0 >= 200_000_000 && asked.0 == 100_000_000),
+        matches!(second, FaultEvent::Began { kind: RunFault::Partition, late, asked: Some(asked), .. }
+            if late.0 >= 200_000_000 && asked.0 == 100_000_000),
         "{second:?}"
     );
     assert!(over - began >= 100, "{events:?}");
     assert!(
-        matches!(failed, FaultEvent::Failed { kind: RunFault::Kill, node: Some(2), began: false, reason, .. } if reason.ends_with("gone")),
+        matches!(failed, FaultEvent::Failed { kind: RunFault::Kill, node: Some(2), began: false, reason, .. }
+            if reason.ends_with("gone")),
         "{failed:?}"
     );
     assert!(

@@ -45,14 +45,14 @@ impl Recording<'_> {
             writer.write_file(&program.log, program.output.as_bytes());
         }
         if let Some(at) = program.ended_at {
-            self.programs_ended.insert(program.load, at);
+            self.programs.ended.insert(program.load, at);
         }
         let summary = ProgramSummary {
             command: program.command,
             status: program.status,
             log: program.log,
         };
-        self.programs.insert(program.load, summary);
+        self.programs.summaries.insert(program.load, summary);
     }
 
     /// Tells of a feature that the broker no longer permits, at once and in the summary.
@@ -63,7 +63,7 @@ impl Recording<'_> {
             instead: instead.to_owned(),
         };
         let note = Warning::new(Tier::Note, not_permitted);
-        self.not_permitted.push(note);
+        self.seen.not_permitted.push(note);
     }
 
     /// Sums up and writes the record for the last time.
@@ -83,7 +83,8 @@ impl Recording<'_> {
         let effect = self.observer_effect();
         let profiled = self.finish_profile(&outcome, &processes);
         let usage = self
-            .measured_usage
+            .used
+            .between
             .map(|(begin, end)| between(&begin, &end))
             .unwrap_or_default();
         self.add_censored(&outcome);
@@ -105,7 +106,9 @@ impl Recording<'_> {
         let mut summary = self.summary(&outcome, &usage, &profiled);
         let planned = self.context.phases.measure;
         let facts = &mut judgement.verdict.facts;
-        self.lasting.tell(&outcome, planned, &mut summary, facts);
+        self.seen
+            .lasting
+            .tell(&outcome, planned, &mut summary, facts);
         summary.error = problem;
         summary.observer_effect = effect;
         summary.warnings = found;
@@ -135,7 +138,7 @@ impl Recording<'_> {
     /// Warnings of the run and of its end.
     fn noted(&mut self, outcome: &load::Outcome) -> Vec<Warning> {
         let mut noted = std::mem::take(&mut self.summary.warnings);
-        noted.append(&mut self.not_permitted);
+        noted.append(&mut self.seen.not_permitted);
         noted.extend(self.load_ended(outcome));
         noted
     }
@@ -155,10 +158,11 @@ impl Recording<'_> {
             };
             Warning::new(Tier::Note, ended)
         };
-        let ended = self.programs_ended.iter();
+        let ended = self.programs.ended.iter();
         let early = ended.filter(|(_, at)| **at + TOGETHER < measured.end);
         let early = early.map(|(load, at)| note(*at, Some(*load as u64)));
-        let all = ended_by_itself(outcome, Some(planned)).filter(|_| !self.programs.is_empty());
+        let all =
+            ended_by_itself(outcome, Some(planned)).filter(|_| !self.programs.summaries.is_empty());
         early.chain(all.map(|it| note(it.end, None))).collect()
     }
 
@@ -251,11 +255,11 @@ impl Recording<'_> {
                 .as_ref()
                 .map_or_else(String::new, |w| shown(w.dir())),
             broker: self.context.broker.clone(),
-            programs: self.programs.values().cloned().collect(),
+            programs: self.programs.summaries.values().cloned().collect(),
             cpu_cores,
             rss_mb: Rss {
-                broker: mb(self.peak_rss.0),
-                client: mb(self.peak_rss.1),
+                broker: mb(self.used.peak_rss.0),
+                client: mb(self.used.peak_rss.1),
             },
             profiles: (profiled.profiles.iter())
                 .map(|profile| profile.summary(TOP_FUNCTIONS))

@@ -236,7 +236,8 @@ impl WatchedNode {
         if slow > 0 {
             let (longer, apart) = (counted(slow as u64, "reading"), nanos(SLOW));
             text += &format!(
-                "; {longer} took over {apart}, so that both sides are of moments that lie apart: steps between them mean little there"
+                "; {longer} took over {apart}, so that both sides are of moments that lie apart: steps between them \
+                 mean little there"
             );
         }
         text

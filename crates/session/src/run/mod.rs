@@ -145,7 +145,7 @@ pub fn run(
     let data = prepared.as_ref().map(|it| &it.data);
     let exe = &options.bellows_exe;
     let mut broker = brokers::start_with(experiment, data, exe, control, &mut starting(observer))?;
-    let outcome = apply_load(&mut *broker, experiment, options, control, observer);
+    let outcome = run_on(&mut *broker, experiment, options, control, observer);
     if broker.identity() != &Identity::default() {
         observer.step(&format!("stopping {}", broker.identity().product));
     }
@@ -202,23 +202,11 @@ fn check_source_addresses(experiment: &Experiment) -> Result<(), Error> {
 }
 
 /// Runs an experiment against a broker that is there already and stays: several runs may follow each other
-/// on it. What the experiment says of how the broker is started has no effect.
+/// on it. What the experiment says of how the broker is started has no effect; whether it makes sense was checked.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_on(
-    broker: &mut dyn Broker,
-    experiment: &Experiment,
-    options: &RunOptions,
-    control: &load::Control,
-    observer: &mut dyn Observer,
-) -> Result<RunOutcome, Error> {
-    experiment.validate()?;
-    check_requirements(experiment, options.scenarios)?;
-    apply_load(broker, experiment, options, control, observer)
-}
-
-fn apply_load(
     broker: &mut dyn Broker,
     experiment: &Experiment,
     options: &RunOptions,

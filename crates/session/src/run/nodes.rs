@@ -9,18 +9,23 @@ impl Recording<'_> {
     /// Notes each node's usage when the measured phase begins. Its memory counts from here on: it may be killed before
     /// the first interval ends.
     pub(super) fn begin_nodes(&mut self) {
-        self.nodes_before = Some(self.usage.nodes());
-        self.node_peaks.clear();
+        self.used.nodes_before = Some(self.usage.nodes());
+        self.used.node_peaks.clear();
         self.keep_peaks_of_nodes();
     }
 
     /// Sums up each node's usage since the measured phase began.
     pub(super) fn sum_up_nodes(&mut self) {
         let now = self.usage.nodes();
-        let Some(before) = self.nodes_before.take() else {
+        let Some(before) = self.used.nodes_before.take() else {
             return;
         };
-        let peaks = self.node_peaks.iter().copied().chain(std::iter::repeat(0));
+        let peaks = self
+            .used
+            .node_peaks
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(0));
         let nodes = now.iter().zip(&before).zip(peaks).enumerate();
         let nodes = nodes.map(|(node, ((now, before), peak))| {
             let cpu = now.used.cpu.saturating_sub(before.used.cpu).as_secs_f64();
@@ -42,7 +47,7 @@ impl Recording<'_> {
     pub(super) fn cpu_of_nodes(&self) -> Vec<Option<Nanos>> {
         let nodes = &self.summary.nodes;
         if nodes.is_empty() {
-            let used = self.measured_usage.and_then(|(begin, end)| {
+            let used = self.used.between.and_then(|(begin, end)| {
                 let (begin, end) = (begin.broker?, end.broker?);
                 Some(end.cpu.saturating_sub(begin.cpu))
             });
@@ -58,8 +63,8 @@ impl Recording<'_> {
     /// Keeps the largest memory of each.
     pub(super) fn keep_peaks_of_nodes(&mut self) {
         let nodes = self.usage.nodes();
-        self.node_peaks.resize(nodes.len(), 0);
-        for (peak, node) in self.node_peaks.iter_mut().zip(&nodes) {
+        self.used.node_peaks.resize(nodes.len(), 0);
+        for (peak, node) in self.used.node_peaks.iter_mut().zip(&nodes) {
             *peak = node.used.rss_bytes.max(*peak);
         }
     }

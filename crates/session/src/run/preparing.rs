@@ -226,20 +226,17 @@ pub(super) fn fill(
     }
     let mut plan = filling.plan(endpoint, run_id)?;
     let wanted = limit(&mut plan, &filling.load);
+    let (all, count) = (queues(&plan), measure::count(wanted));
     let text = match wanted {
-        0 => format!("declaring {}", queues(&plan)),
-        _ => format!(
-            "filling {} with {} messages",
-            queues(&plan),
-            measure::count(wanted)
-        ),
+        0 => format!("declaring {all}"),
+        _ => format!("filling {all} with {count} messages"),
     };
     if wanted == 0 {
         plan.phases.measure = Some(AT_ONCE);
         plan.phases.drain = AT_ONCE;
     }
     observer.step(&text);
-    let made = format!("{}: {}", queues(&plan), measure::counted(wanted, "message"));
+    let made = format!("{all}: {}", measure::counted(wanted, "message"));
     let mut progress = Progress {
         text,
         wanted,
@@ -262,7 +259,8 @@ pub(super) fn fill(
                 measure::count(returned)
             ),
             format!("queue {}", queues(&plan)),
-            "bind the queue to the exchange with the routing key that messages have, or leave out `exchange` and `declare`",
+            "bind the queue to the exchange with the routing key that messages have, or leave out `exchange` and \
+             `declare`",
         )));
     }
     let completed = outcome.totals.completed;

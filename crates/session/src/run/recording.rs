@@ -93,75 +93,120 @@ pub(crate) struct Recording<'a> {
     /// Measured length, gaps excluded.
     pub(crate) measured_length: Nanos,
     pub(crate) totals: Counters,
-    /// Time over which messages have moved since the measured phase began.
-    pub(super) lasting: Lasting,
-    /// Usage at the beginning and the end of the measured phase.
-    pub(crate) measured_usage: Option<(Reading, Reading)>,
-    /// Largest memory of broker and client in the measured phase, bytes.
-    pub(crate) peak_rss: (u64, u64),
-    /// Loop lag and 99th percentile of the headline latencies of each second, nanoseconds.
-    pub(crate) lag_and_p99: Vec<(u64, u64)>,
-    pub(crate) seconds: Vec<WholeSecond>,
-    pub(crate) blocked: Blocked,
-    /// When threads of the load lost connections.
-    pub(super) lost_at: Vec<Time>,
-    /// Times in which event loops heard nothing or did not run.
-    pub(crate) silences: Silences,
-    /// Run-queue waits while the machine was full.
-    pub(super) contention: Contention,
-    /// Intervals in which operations beside the first scenario were completed.
-    pub(crate) answered_beside: Vec<(Time, Time)>,
-    /// Other programs that loaded the broker, and have ended, by the number of their load.
-    pub(super) programs: BTreeMap<usize, ProgramSummary>,
-    /// When they ended by themselves, of those that did so before the drain.
-    pub(super) programs_ended: BTreeMap<usize, Time>,
-    /// Features that the broker no longer permits.
-    pub(super) not_permitted: Vec<Warning>,
+    pub(super) seen: LoadEvidence,
+    pub(super) used: MeasuredUse,
+    pub(super) programs: OtherPrograms,
     /// Log of each of the broker's nodes, where readable.
     pub(super) logs: Vec<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
-    last_usage: Reading,
-    /// What the broker had used when it was last there: it stays used.
-    pub(super) broker_used: Option<ProcessUse>,
-    /// A reading from which on cores can be told: one before the last where that is only just past.
-    usage_from: Reading,
+    pub(super) readings: Readings,
     /// When the load began.
     pub(crate) started: Option<Time>,
-    threads_before: ThreadTimes,
-    connections_before: (Time, ConnectionCounts),
-    behind_before: ConnectionCounts,
-    /// Cores that broker and bellows may use together, where they run on one machine.
-    pub(crate) combined_cores: Option<CombinedCores>,
-    /// TCP's statistics of our connections in the measured phase.
-    pub(crate) connections: Option<archive::ConnectionTime>,
-    /// Usage of the broker's threads in the measured phase.
-    pub(crate) broker_threads: Option<ThreadUse>,
-    /// Usage of each node of a cluster up to the beginning of the measured phase.
-    pub(super) nodes_before: Option<Vec<NodeUse>>,
-    /// The largest memory of each node in the measured phase, bytes.
-    pub(super) node_peaks: Vec<u64>,
-    /// Shortest time that connecting took.
-    pub(crate) round_trip: Option<Nanos>,
-    /// Shortest time in which the broker itself answered before the load began.
-    pub(crate) idle_answer: Option<Nanos>,
-    /// The process that passes connections on to the broker: its number and its name.
-    pub(crate) proxy: Option<(u32, String)>,
-    /// TCP's statistics of that process's own connections in the measured phase.
-    pub(crate) behind_proxy: Option<archive::ConnectionTime>,
-    /// Time that bytes stayed in that process.
-    pub(crate) held_by_proxy: Option<Nanos>,
+    pub(super) tcp: TcpEvidence,
     /// Blocks with profiling and without it.
     pub(super) blocks: Blocks,
     /// Parts of the run beside its load, in the order in which they are called.
     pub(super) companions: Vec<Box<dyn Companion>>,
     /// Their sums and warnings.
     pub(super) summary: RunSummary,
+    pub(super) untold: Untold,
+}
+
+/// Connections of the load, and of a proxy before the broker, as TCP counts them.
+#[derive(Default)]
+pub(super) struct TcpEvidence {
+    pub(super) connections_before: (Time, ConnectionCounts),
+    pub(super) behind_before: ConnectionCounts,
+    /// TCP's statistics of our connections in the measured phase.
+    pub(super) connections: Option<archive::ConnectionTime>,
+    /// Shortest time that connecting took.
+    pub(super) round_trip: Option<Nanos>,
+    /// Shortest time in which the broker itself answered before the load began.
+    pub(super) idle_answer: Option<Nanos>,
+    /// The process that passes connections on to the broker: its number and its name.
+    pub(super) proxy: Option<(u32, String)>,
+    /// TCP's statistics of that process's own connections in the measured phase.
+    pub(super) behind_proxy: Option<archive::ConnectionTime>,
+    /// Time that bytes stayed in that process.
+    pub(super) held_by_proxy: Option<Nanos>,
+}
+
+/// CPU time and memory of the measured phase.
+#[derive(Default)]
+pub(super) struct MeasuredUse {
+    /// Usage at the beginning and the end of the measured phase.
+    pub(super) between: Option<(Reading, Reading)>,
+    /// Largest memory of broker and client in the measured phase, bytes.
+    pub(super) peak_rss: (u64, u64),
+    pub(super) threads_before: ThreadTimes,
+    /// Cores that broker and bellows may use together, where they run on one machine.
+    pub(super) combined_cores: Option<CombinedCores>,
+    /// Usage of the broker's threads in the measured phase.
+    pub(super) broker_threads: Option<ThreadUse>,
+    /// Usage of each node of a cluster up to the beginning of the measured phase.
+    pub(super) nodes_before: Option<Vec<NodeUse>>,
+    /// The largest memory of each node in the measured phase, bytes.
+    pub(super) node_peaks: Vec<u64>,
+}
+
+/// Observations of the load that the judge weighs.
+#[derive(Default)]
+pub(super) struct LoadEvidence {
+    /// Time over which messages have moved since the measured phase began.
+    pub(super) lasting: Lasting,
+    /// Loop lag and 99th percentile of the headline latencies of each second, nanoseconds.
+    pub(super) lag_and_p99: Vec<(u64, u64)>,
+    pub(super) seconds: Vec<WholeSecond>,
+    pub(super) blocked: Blocked,
+    /// When threads of the load lost connections.
+    pub(super) lost_at: Vec<Time>,
+    /// Times in which event loops heard nothing or did not run.
+    pub(super) silences: Silences,
+    /// Run-queue waits while the machine was full.
+    pub(super) contention: Contention,
+    /// Intervals in which operations beside the first scenario were completed.
+    pub(super) answered_beside: Vec<(Time, Time)>,
+    /// Features that the broker no longer permits.
+    pub(super) not_permitted: Vec<Warning>,
+}
+
+/// The latest readings of usage.
+pub(super) struct Readings {
+    pub(super) last: Reading,
+    /// The broker's usage when it was last there: it stays used.
+    pub(super) broker: Option<ProcessUse>,
+    /// A reading from which on cores can be told: one before the last where that is only just past.
+    pub(super) from: Reading,
+}
+
+impl Readings {
+    const fn of(last: Reading) -> Self {
+        Self {
+            last,
+            broker: last.broker,
+            from: last,
+        }
+    }
+}
+
+/// Other programs that loaded the broker, by the number of their load.
+#[derive(Default)]
+pub(super) struct OtherPrograms {
+    /// Those that have ended.
+    pub(super) summaries: BTreeMap<usize, ProgramSummary>,
+    /// When they ended by themselves, of those that did so before the drain.
+    pub(super) ended: BTreeMap<usize, Time>,
+}
+
+/// Events and failures that wait to be reported.
+#[derive(Default)]
+pub(super) struct Untold {
     /// Failed readings that were not reported yet: a fault that explains them may be reported a moment later.
-    unread: Vec<Unread>,
+    pub(super) unread: Vec<Unread>,
     /// Events of the load's last second, in the order in which they were heard of.
-    untold: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// The object of a wait while the load runs, and how long it has lasted.
-    waiting: Option<(String, Duration)>,
+    pub(super) waiting: Option<(String, Duration)>,
 }
 
 impl<'a> Recording<'a> {
@@ -187,44 +232,18 @@ impl<'a> Recording<'a> {
             measured: Interval::new(),
             measured_length: Nanos::ZERO,
             totals: Counters::default(),
-            lasting: Lasting::default(),
-            measured_usage: None,
-            peak_rss: (0, 0),
-            lag_and_p99: Vec::new(),
-            seconds: Vec::new(),
-            blocked: Blocked::default(),
-            lost_at: Vec::new(),
-            silences: Silences::default(),
-            contention: Contention::default(),
-            answered_beside: Vec::new(),
-            programs: BTreeMap::new(),
-            programs_ended: BTreeMap::new(),
-            not_permitted: Vec::new(),
-            broker_used: last_usage.broker,
-            last_usage,
-            usage_from: last_usage,
+            seen: LoadEvidence::default(),
+            used: MeasuredUse::default(),
+            programs: OtherPrograms::default(),
+            readings: Readings::of(last_usage),
             usage,
             logs: Vec::new(),
             started: None,
-            threads_before: ThreadTimes::default(),
-            connections_before: (Time(0), ConnectionCounts::default()),
-            behind_before: ConnectionCounts::default(),
-            combined_cores: None,
-            connections: None,
-            broker_threads: None,
-            nodes_before: None,
-            node_peaks: Vec::new(),
-            round_trip: None,
-            idle_answer: None,
-            proxy: None,
-            behind_proxy: None,
-            held_by_proxy: None,
+            tcp: TcpEvidence::default(),
             blocks: Blocks::default(),
             companions: Vec::new(),
             summary: RunSummary::default(),
-            unread: Vec::new(),
-            untold: Vec::new(),
-            waiting: None,
+            untold: Untold::default(),
             context,
         }
     }
@@ -346,17 +365,17 @@ impl<'a> Recording<'a> {
         for note in collected.notes {
             self.note(&note);
         }
-        self.unread.extend(collected.unread);
+        self.untold.unread.extend(collected.unread);
         if let Some(faults) = collected.faults {
             self.summary.faults = faults;
         }
-        self.waiting = collected.waiting.or(self.waiting.take());
+        self.untold.waiting = collected.waiting.or(self.untold.waiting.take());
         self.summary.warnings.extend(collected.warnings);
     }
 
     /// Reports failed readings, each with the run's own fault that explains it, if any.
     fn tell_unread(&mut self) {
-        for unread in std::mem::take(&mut self.unread) {
+        for unread in std::mem::take(&mut self.untold.unread) {
             let [from, until] = [unread.asked, unread.at].map(|it| self.seconds_since_origin(it));
             let faults = &self.summary.faults;
             let fault = (unread.node).and_then(|node| fault_of_node(faults, node, from, until));
@@ -371,7 +390,7 @@ impl<'a> Recording<'a> {
     /// Keeps that something of a node of the broker could not be read now that the load has ended.
     pub(super) fn unread_at_end(&mut self, node: usize, what: &str, otherwise: String) {
         let now = Clock.now();
-        self.unread.push(Unread {
+        self.untold.unread.push(Unread {
             asked: now,
             at: now,
             node: Some(node),
@@ -408,8 +427,8 @@ impl<'a> Recording<'a> {
 
     /// Keeps that a thread of the load lost connections.
     fn keep_loss(&mut self, at: Time, detail: &str) {
-        if self.lost_at.len() < MOST_EVENTS {
-            self.lost_at.push(at);
+        if self.seen.lost_at.len() < MOST_EVENTS {
+            self.seen.lost_at.push(at);
         }
         self.keep_event(at, format!("connections reconnect: {detail}"));
     }
@@ -424,7 +443,7 @@ impl<'a> Recording<'a> {
             },
             label,
         };
-        self.untold.push(event);
+        self.untold.events.push(event);
         if self.started.is_none() {
             self.tell_events(f64::INFINITY);
         }
@@ -433,9 +452,11 @@ impl<'a> Recording<'a> {
     /// Tells what happened until then, in seconds of the run, in the order of time: each thread and companion is heard
     /// when it comes to it.
     pub(super) fn tell_events(&mut self, until: f64) {
-        self.untold.sort_by(|one, other| one.t.total_cmp(&other.t));
-        let told = self.untold.partition_point(|it| it.t <= until);
-        for event in self.untold.drain(..told) {
+        self.untold
+            .events
+            .sort_by(|one, other| one.t.total_cmp(&other.t));
+        let told = self.untold.events.partition_point(|it| it.t <= until);
+        for event in self.untold.events.drain(..told) {
             self.observer.event(&event);
             if self.record.events.len() < MOST_EVENTS {
                 self.record.events.push(event);
@@ -449,28 +470,31 @@ impl<'a> Recording<'a> {
             Phase::Warmup => {}
             Phase::Measure => {
                 self.begin_nodes();
-                self.threads_before = self.usage.threads();
-                self.connections_before = (Clock.now(), self.usage.connections());
-                if let Some((proxy, _)) = self.proxy {
-                    self.behind_before = self.usage.connections_behind(proxy);
+                self.used.threads_before = self.usage.threads();
+                self.tcp.connections_before = (Clock.now(), self.usage.connections());
+                if let Some((proxy, _)) = self.tcp.proxy {
+                    self.tcp.behind_before = self.usage.connections_behind(proxy);
                 }
-                self.combined_cores = self.usage.combined_cores(self.record.hardware.cores);
+                self.used.combined_cores = self.usage.combined_cores(self.record.hardware.cores);
             }
             Phase::Drain => {
                 self.sum_up_nodes();
-                self.broker_threads = self.usage.threads().since(&self.threads_before);
-                let (since, before) = &self.connections_before;
+                self.used.broker_threads = self.usage.threads().since(&self.used.threads_before);
+                let (since, before) = &self.tcp.connections_before;
                 let length = Clock.now().since(*since);
                 let connections = self.usage.connections();
-                self.connections = connections.since(before, length);
-                if let Some((proxy, _)) = self.proxy {
+                self.tcp.connections = connections.since(before, length);
+                if let Some((proxy, _)) = self.tcp.proxy {
                     let behind = self.usage.connections_behind(proxy);
-                    let before = &self.behind_before;
-                    self.behind_proxy = behind.since(before, length);
-                    self.held_by_proxy = connections.held_by_proxy(&behind, before, length);
+                    let before = &self.tcp.behind_before;
+                    self.tcp.behind_proxy = behind.since(before, length);
+                    self.tcp.held_by_proxy = connections.held_by_proxy(&behind, before, length);
                 }
-                let shortest = connections.round_trip().into_iter().chain(self.round_trip);
-                self.round_trip = shortest.min();
+                let shortest = connections
+                    .round_trip()
+                    .into_iter()
+                    .chain(self.tcp.round_trip);
+                self.tcp.round_trip = shortest.min();
             }
         }
     }
@@ -509,20 +533,20 @@ impl<'a> Recording<'a> {
         }
         self.measured.merge_counts(interval);
         self.measured_length += interval.length();
-        let begin = self.measured_usage.map_or(before, |(begin, _)| begin);
+        let begin = self.used.between.map_or(before, |(begin, _)| begin);
         let end = Reading {
-            broker: self.broker_used,
-            ..self.last_usage
+            broker: self.readings.broker,
+            ..self.readings.last
         };
-        self.measured_usage = Some((begin, end));
+        self.used.between = Some((begin, end));
         let rss = |usage: Option<archive::ProcessUsage>| usage.map_or(0, |usage| usage.rss_bytes);
-        self.peak_rss.0 = self.peak_rss.0.max(rss(point.broker));
-        self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));
+        self.used.peak_rss.0 = self.used.peak_rss.0.max(rss(point.broker));
+        self.used.peak_rss.1 = self.used.peak_rss.1.max(rss(point.client));
         if interval.length() >= WHOLE_SECOND {
             let counters = interval.counters;
             let operations = self.first().and_then(|first| first.operations);
             let completed = operations.map_or(0, |of| interval.counts.get(of.completed));
-            self.seconds.push(WholeSecond {
+            self.seen.seconds.push(WholeSecond {
                 t: point.t,
                 dt: point.dt,
                 requested: point.requested_rate.map(|rate| rate * point.dt),
@@ -539,7 +563,7 @@ impl<'a> Recording<'a> {
                 measure::LatencySummary::of(histogram).p99_ns
             });
             let p99 = p99.into_iter().max().unwrap_or(0);
-            self.lag_and_p99.push((interval.loop_lag_max.0, p99));
+            self.seen.lag_and_p99.push((interval.loop_lag_max.0, p99));
         }
     }
 
@@ -584,18 +608,20 @@ impl<'a> Recording<'a> {
             let operations = scenario.operations.as_ref();
             operations.is_some_and(|of| interval.counts.get(of.completed) > 0)
         });
-        if answered && self.answered_beside.len() < MOST_ANSWERED {
-            self.answered_beside.push((interval.start, interval.end));
+        if answered && self.seen.answered_beside.len() < MOST_ANSWERED {
+            self.seen
+                .answered_beside
+                .push((interval.start, interval.end));
         }
     }
 
     fn point(&mut self, interval: &Interval) -> SeriesPoint {
         let from = Reading {
-            broker: self.usage_from.broker.or(self.broker_used),
-            ..self.usage_from
+            broker: self.readings.from.broker.or(self.readings.broker),
+            ..self.readings.from
         };
-        let usage = between(&from, &self.last_usage);
-        self.broker_used = self.last_usage.broker.or(self.broker_used);
+        let usage = between(&from, &self.readings.last);
+        self.readings.broker = self.readings.last.broker.or(self.readings.broker);
         let requested = self.achieve(interval);
         let seconds = interval.length().as_secs_f64();
         SeriesPoint {
@@ -623,16 +649,16 @@ impl load::Sink for Recording<'_> {
         self.call(|it| it.before(None));
         self.tell_unread();
         self.start_profile_when_due(interval.end);
-        let before = std::mem::replace(&mut self.last_usage, self.usage.read());
-        if self.last_usage.at.since(before.at) >= SHORTEST_USAGE {
-            self.usage_from = before;
+        let before = std::mem::replace(&mut self.readings.last, self.usage.read());
+        if self.readings.last.at.since(before.at) >= SHORTEST_USAGE {
+            self.readings.from = before;
         }
         let point = self.point(interval);
         self.totals.add(&interval.counters);
         self.note_beside(interval);
         if interval.phase == Phase::Measure {
             self.add_measured(interval, before, &point);
-            if self.nodes_before.is_some() {
+            if self.used.nodes_before.is_some() {
                 self.keep_peaks_of_nodes();
             }
         }
@@ -648,7 +674,9 @@ impl load::Sink for Recording<'_> {
         }
         if interval.length() >= SHORTEST_USAGE {
             let usage = self.usage.as_mut();
-            self.contention.read(interval.length(), point.idle, usage);
+            self.seen
+                .contention
+                .read(interval.length(), point.idle, usage);
             let values = self.usage.activity();
             self.observer.values(&values);
             if let Some(writer) = &mut self.writer {
@@ -662,21 +690,21 @@ impl load::Sink for Recording<'_> {
         let second = Second {
             phase: interval.phase,
             before,
-            after: self.last_usage,
+            after: self.readings.last,
         };
         self.call(|it| it.second(&second));
         self.tell_events(self.seconds_since_origin(interval.end));
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
         self.tell_logged();
-        if let Some((text, waited)) = self.waiting.take() {
+        if let Some((text, waited)) = self.untold.waiting.take() {
             self.observer.waiting(&text, waited);
         }
     }
 
     fn slice(&mut self, slice: &Slice) {
         self.count_in_block(slice);
-        self.lasting.add(slice);
+        self.seen.lasting.add(slice);
         let requested = self.requested_rate(slice);
         let t = self.seconds_since_origin(slice.start);
         if let Some(writer) = &mut self.writer {
@@ -695,8 +723,9 @@ impl load::Sink for Recording<'_> {
                 ..
             } => {
                 self.connected(&product, &version);
-                self.idle_answer = Some(self.idle_answer.map_or(answer, |a| a.min(answer)));
-                self.round_trip = Some(self.round_trip.map_or(round_trip, |r| r.min(round_trip)));
+                let tcp = &mut self.tcp;
+                tcp.idle_answer = Some(tcp.idle_answer.map_or(answer, |a| a.min(answer)));
+                tcp.round_trip = Some(tcp.round_trip.map_or(round_trip, |r| r.min(round_trip)));
             }
             load::RunEvent::Connecting { ready, wanted } => {
                 self.observer.step(&format!(
@@ -712,10 +741,8 @@ impl load::Sink for Recording<'_> {
                 self.started = Some(at);
                 self.begin_time(at);
                 // What setting up took is no part of the first second.
-                self.last_usage = self.usage.read();
-                self.usage_from = self.last_usage;
-                self.broker_used = self.last_usage.broker;
-                self.contention.begin(self.usage.as_mut());
+                self.readings = Readings::of(self.usage.read());
+                self.seen.contention.begin(self.usage.as_mut());
                 self.usage.activity();
                 self.call(|it| it.start(at));
                 self.start_profile_when_due(at);
@@ -724,7 +751,7 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::PhaseStarted { phase, at } => self.begin_phase(phase, at),
             load::RunEvent::Blocked { at, reason } => {
                 let text = format!("the broker blocked a connection: {reason}");
-                match self.blocked.note(&reason) {
+                match self.seen.blocked.note(&reason) {
                     Telling::Reason => self.keep_event(at, text),
                     Telling::Last => {
                         self.keep_event(at, format!("{text}; further times are only counted"));
@@ -732,7 +759,7 @@ impl load::Sink for Recording<'_> {
                     Telling::Nothing => {}
                 }
             }
-            load::RunEvent::Unblocked { at } if self.blocked.tells_unblocked() => {
+            load::RunEvent::Unblocked { at } if self.seen.blocked.tells_unblocked() => {
                 self.keep_event(at, "the broker unblocked a connection".to_owned());
             }
             load::RunEvent::Unblocked { .. } => {}
@@ -743,7 +770,7 @@ impl load::Sink for Recording<'_> {
             // Whoever watches for the broker's return has kept them.
             load::RunEvent::FirstConfirm { .. } | load::RunEvent::BacklogGone { .. } => {}
             load::RunEvent::Silence(silence) => {
-                self.silences.keep(silence);
+                self.seen.silences.keep(silence);
             }
             load::RunEvent::ProgramStarted { pid } => self.usage.generator(pid),
             load::RunEvent::ProgramEnded(program) => self.keep_program(program),

@@ -61,7 +61,7 @@ impl Recording<'_> {
 
     /// The process that listens on the port is not the broker, and is not watched in its place.
     fn behind(&mut self, pid: u32, proxy: String, product: &str) {
-        if self.proxy.is_some() {
+        if self.tcp.proxy.is_some() {
             return;
         }
         let mut text = format!("{proxy} passes connections on to {product}");
@@ -73,13 +73,13 @@ impl Recording<'_> {
             self.context.shared_machine = false;
         }
         self.note(&text);
-        self.proxy = Some((pid, proxy));
+        self.tcp.proxy = Some((pid, proxy));
     }
 
     /// The process that was taken for the broker is not it, nor is its CPU time the broker's.
     fn leave_broker(&mut self) {
         self.usage.leave();
-        self.broker_used = None;
+        self.readings.broker = None;
     }
 
     fn watch(&mut self, pid: u32) {

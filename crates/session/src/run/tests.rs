@@ -382,9 +382,9 @@ fn all_processes_that_a_broker_was_have_used_what_its_meter_counted() {
         broker,
         ..Reading::default()
     };
-    recording.measured_usage = Some((reading(used(5)), reading(used(12))));
+    recording.used.between = Some((reading(used(5)), reading(used(12))));
     assert_eq!(recording.cpu_of_nodes(), [Some(measure::Nanos(7))]);
-    recording.measured_usage = Some((reading(used(5)), reading(None)));
+    recording.used.between = Some((reading(used(5)), reading(None)));
     assert_eq!(recording.cpu_of_nodes(), [None], "it is away at the end");
     recording.summary.nodes = vec![archive::NodeSummary {
         cpu_cores: 0.5,

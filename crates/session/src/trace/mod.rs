@@ -1,5 +1,5 @@
-//! Traces of functions on the broker's Erlang node beside a load: how long calls of them take, as a metric of the run, and
-//! which calls they were.
+//! Traces of functions on the broker's Erlang node beside a load: how long calls of them take, as a metric of the run,
+//! and which calls they were.
 //!
 //! Those of one node are one trace there, because before Erlang/OTP 27 a node has no more. A thread talks with the node
 //! ([`node`]) and reports to each trace's scenario ([`beside`]) the calls of its function; their details go to a log

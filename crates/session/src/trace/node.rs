@@ -321,7 +321,8 @@ impl CallSorter<'_> {
             TraceEvent::Call(call) => self.called(call),
             TraceEvent::Return(of) => self.returned(&of),
             TraceEvent::LoadedAnew(module) => self.of.log.note(format!(
-                "{module} was loaded anew, which ends its trace: it is traced again, and calls of up to a second are missing"
+                "{module} was loaded anew, which ends its trace: it is traced again, and calls of up to a second are \
+                 missing"
             )),
         }
     }

@@ -68,7 +68,7 @@ pub(super) fn read(recording: &[u8]) -> Result<Profile, String> {
     let Some(row) = counts.iter().position(|&count| count > 0) else {
         return Err("it has no samples: record with the settings `profile`".to_owned());
     };
-    let mut reader = Reader {
+    let mut reader = JfrReader {
         sampled: &SAMPLED[row],
         builder: Builder::default(),
         states: Vec::new(),
@@ -170,7 +170,7 @@ impl LeftOut {
     }
 }
 
-struct Reader {
+struct JfrReader {
     sampled: &'static Sampled,
     builder: Builder,
     /// State of the thread of each sample of the last chunk.
@@ -180,7 +180,7 @@ struct Reader {
     origin_ns: u64,
 }
 
-impl Reader {
+impl JfrReader {
     fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), String> {
         let Some(wanted) = chunk.classes.id(self.sampled.name) else {
             return Ok(());

@@ -323,7 +323,8 @@ fn threads_that_sleep_took_no_cpu_time() {
     assert_eq!(
         both.notes,
         [
-            "4 of 6 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left out"
+            "4 of 6 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left \
+             out"
         ]
     );
     // Older ones, and the virtual machine's own recorder, only tell who could run.
@@ -342,7 +343,8 @@ fn threads_that_sleep_took_no_cpu_time() {
     assert_eq!(
         joined.notes,
         [
-            "1 of 5 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left out",
+            "1 of 5 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left \
+             out",
             "1 of 5 samples of jdk.ExecutionSample are of threads that slept or waited: they were left out"
         ]
     );

@@ -48,10 +48,10 @@ pub(crate) fn read(
     input: &mut dyn BufRead,
     event: Option<&str>,
 ) -> io::Result<Result<Profile, String>> {
-    let mut reader = Reader {
+    let mut reader = ScriptReader {
         wanted: event.map(|event| event.as_bytes().to_vec()),
         form: Form::of_text(input.fill_buf()?),
-        ..Reader::default()
+        ..ScriptReader::default()
     };
     let mut text = Vec::new();
     loop {
@@ -70,7 +70,7 @@ pub(crate) fn read(
 }
 
 #[derive(Default)]
-struct Reader {
+struct ScriptReader {
     builder: Builder,
     /// The event that is asked for.
     wanted: Option<Vec<u8>>,
@@ -102,7 +102,7 @@ struct Current {
     unwinding: Unwinding,
 }
 
-impl Reader {
+impl ScriptReader {
     fn line(&mut self, text: &[u8]) {
         if text.first() == Some(&b'#') {
             return;

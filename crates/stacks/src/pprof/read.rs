@@ -41,7 +41,7 @@ const STRING: u32 = 6;
 /// would take a hundred each.
 pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
     let mut builder = Builder::default();
-    let reader = Reader::new(bytes, &mut builder)?;
+    let reader = PprofReader::new(bytes, &mut builder)?;
     let value = reader.value_index();
     for_each_field(bytes, |field| {
         if field.number != SAMPLE {
@@ -56,8 +56,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
         };
         let Ok(weight) = u64::try_from(weight) else {
             return Err(format!(
-                "a sample counts {weight}, and less than nothing cannot be shown; where this is the difference of two profiles, give both of \
-                 them to `bellows diff`"
+                "a sample counts {weight}, and less than nothing cannot be shown; where this is the difference of two \
+                 profiles, give both of them to `bellows diff`"
             ));
         };
         reader.sample(&sample, weight, &mut builder);
@@ -163,7 +163,7 @@ impl Uninteresting {
 }
 
 /// The tables, and what else there is beside the samples.
-struct Reader<'a> {
+struct PprofReader<'a> {
     head: ProfileMessage,
     strings: Vec<&'a str>,
     locations: HashMap<u64, Location>,
@@ -175,7 +175,7 @@ struct Reader<'a> {
     mappings: HashMap<u64, (i64, i64)>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PprofReader<'a> {
     fn new(bytes: &'a [u8], builder: &mut Builder) -> Result<Self, String> {
         let mut this = Self {
             head: ProfileMessage::default(),

@@ -11,7 +11,8 @@ const OTHER: &str = "e:$rabbit_channel:handle_cast/2";
 const CASES: [(&str, &str, &str); 13] = [
     (
         "match specifications compiled at each call",
-        "e:$rabbit_router:find_routes/2 > r:[near split_binary_2+0x41c0] > r:db_select_tree_common > r:db_match_compile",
+        "e:$rabbit_router:find_routes/2 > r:[near split_binary_2+0x41c0] > r:db_select_tree_common > \
+         r:db_match_compile",
         "e:$rabbit_router:find_routes/2 > r:db_select_tree_common > r:db_match_dbterm",
     ),
     (

@@ -432,7 +432,8 @@ fn processes_that_the_node_did_not_name_have_the_role_that_their_stacks_tell() {
             1,
         ),
         (
-            "1;$erts_beamasm:normal_exit/0;$proc_lib:init_p_do_apply/3;$gen_server2:loop/1;$rabbit_channel:f/1;$rabbit_reader:g/1",
+            "1;$erts_beamasm:normal_exit/0;$proc_lib:init_p_do_apply/3;$gen_server2:loop/1;$rabbit_channel:f/1;\
+             $rabbit_reader:g/1",
             2,
         ),
         (

@@ -26,12 +26,14 @@ const MOST_BINDINGS: u64 = 512 << 20;
 const MOST_BINDING: u64 = 1 << 20;
 
 /// Counts are of the broker's statistics.
-const QUEUES: &str = "/api/queues?columns=name,vhost,type,durable,arguments,messages,consumers,node,members,slave_nodes&enable_queue_totals=true";
+const QUEUES: &str = "/api/queues?columns=name,vhost,type,durable,arguments,messages,consumers,node,members,slave_nodes\
+    &enable_queue_totals=true";
 /// Counts are of the queues themselves: as many as are asked for in any other way, and no consumers.
 const TOTALS: &str =
     "/api/queues?columns=name,vhost,messages&disable_stats=true&enable_queue_totals=true";
 /// Those that somebody declared: `^(?!amq\.)(?s:.)`.
-const EXCHANGES: &str = "/api/exchanges?columns=name,vhost,type&use_regex=true&name=%5E%28%3F%21amq%5C.%29%28%3Fs%3A.%29";
+const EXCHANGES: &str = "/api/exchanges?columns=name,vhost,type&use_regex=true\
+    &name=%5E%28%3F%21amq%5C.%29%28%3Fs%3A.%29";
 /// There are no pages of bindings. RabbitMQ sorts by what these columns hold.
 const BINDINGS: &str =
     "/api/bindings?columns=vhost,source,destination,destination_type,routing_key,arguments";

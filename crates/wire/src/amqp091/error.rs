@@ -120,7 +120,8 @@ pub enum Error {
         bytes: Snippet,
     },
     /// The peer broke the protocol.
-    #[error("protocol error ({name} {code}) at offset {offset}: {what}; bytes {bytes}", name = super::reply_name(*code))]
+    #[error("protocol error ({name} {code}) at offset {offset}: {what}; bytes \
+             {bytes}", name = super::reply_name(*code))]
     Protocol {
         /// The reply code that names it (501 frame error, 502 syntax error, ...).
         code: u16,

@@ -219,12 +219,6 @@ impl PublishTemplate {
         self.encoded.bytes.len()
     }
 
-    /// Length in bytes of what is filled per message: the body, or its first frame's part.
-    #[must_use]
-    pub const fn fill_len(&self) -> usize {
-        self.first_part
-    }
-
     #[inline]
     pub(super) fn put(&self, out: &mut Vec<u8>, fill: impl FnOnce(&mut [u8])) {
         let start = out.len() + self.body_at;

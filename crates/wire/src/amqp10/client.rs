@@ -367,10 +367,7 @@ impl Amqp10Client {
             Performative::Attach(attach) => self.take_attach(number, attach),
             Performative::Detach(detach) => self.take_detach(number, detach),
             Performative::End(end) => {
-                let ours = self.session(number)?.is_ending;
-                if !ours {
-                    frame::put(self.out(), FRAME_AMQP, number, &End::default());
-                }
+                frame::put(self.out(), FRAME_AMQP, number, &End::default());
                 for handle in 0..self.session(number)?.links.len() {
                     self.drop_joined(number, handle as u32);
                 }
@@ -659,17 +656,6 @@ impl Amqp10Client {
                 error: None,
             },
         )
-    }
-
-    /// Ends a session; [`Amqp10Event::Ended`] answers.
-    ///
-    /// # Errors
-    /// A connection that is not open.
-    pub fn end_session(&mut self, session: u16) -> Result<(), Amqp10Error> {
-        if let Ok(its) = self.session(session) {
-            its.is_ending = true;
-        }
-        self.send(session, &End::default())
     }
 
     /// How many messages of `frames` frames each the peer takes on a link.

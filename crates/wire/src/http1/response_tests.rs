@@ -79,7 +79,8 @@ fn bodies_end_where_their_heads_say() {
         ),
         (
             "GET",
-            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 X\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 X\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: \
+             1\r\n\r\na",
             "a",
             &reusable,
         ),
@@ -199,7 +200,8 @@ fn headers_are_found_by_name() {
 fn any_split_of_any_input_gives_the_same_events() {
     let seeds: [&[u8]; 4] = [
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a\r\nhello\r\n1f\r\n0123456789012345678901234567890\r\n0\r\na: b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: \
+         chunked\r\n\r\n5;a\r\nhello\r\n1f\r\n0123456789012345678901234567890\r\n0\r\na: b\r\n\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\n\r\nuntil the end",
         b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\nrest",
     ];

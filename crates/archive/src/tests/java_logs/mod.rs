@@ -98,7 +98,7 @@ fn percentiles_are_those_that_java_finds() {
         assert!(count > 30, "{told}");
     }
 
-    // Artemis' own tags are refused by Java for their blanks; without the warm-up they hold the same values, rounded to two digits.
+    // Java refuses Artemis' own tags for their blanks; without the warm-up they hold the same values, of two digits.
     let artemis = read("artemis.hlog", None);
     assert_eq!(
         (artemis.unit, artemis.unit_source),

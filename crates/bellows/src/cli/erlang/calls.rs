@@ -31,7 +31,8 @@ Examples:
 
 Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits, \
 callers and callees come from short traces of the busiest processes. With --root calls of one function are traced one \
-by one, also in the processes that they ask; functions that are called too often for that are counted alone. `bellows help erlang-nodes` tells more.";
+by one, also in the processes that they ask; functions that are called too often for that are counted alone. `bellows \
+help erlang-nodes` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   bellows erlang memory rabbit@localhost rabbit_channel --for 5s
@@ -60,7 +61,10 @@ pub(super) struct CallsArgs {
     #[arg(value_name = "MODULE", required_unless_present = "root")]
     functions: Vec<FunctionPattern>,
     /// Busiest processes that are traced shortly, for accumulated time, callers and callees; 0 for none
-    #[arg(long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100), conflicts_with = "root")]
+    #[arg(
+        long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100),
+        conflicts_with = "root"
+    )]
     bursts: u16,
     #[command(flatten)]
     root: RootArgs,
@@ -112,8 +116,8 @@ impl CallsArgs {
         let modules: Vec<String> = self.functions.iter().map(ToString::to_string).collect();
         if all.0 > SMALL_PART.saturating_mul(nanos) {
             output::line_aside(&format!(
-                "short traces saw {traced} of the {all} that was counted: what the picture shows may be other calls than the table; trace longer \
-                 with --for, or more processes with --bursts"
+                "short traces saw {traced} of the {all} that was counted: what the picture shows may be other calls \
+                 than the table; trace longer with --for, or more processes with --bursts"
             ));
         }
         let stacks = Stacks {
@@ -275,7 +279,8 @@ fn unsampled(calls: &Calls, bursts: u16) -> Option<String> {
     };
     Some(format!(
         "No accumulated time, waits, callers and callees: the short traces after the count saw no whole call ({why}). \
-         Count while the functions are called, or trace more processes with --bursts; --root follows one function's calls."
+         Count while the functions are called, or trace more processes with --bursts; --root follows one function's \
+         calls."
     ))
 }
 
@@ -327,7 +332,8 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
     };
     let mut text = match counter {
         Counter::Time => format!(
-            "{how}, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits not)."
+            "{how}, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits \
+             not)."
         ),
         Counter::Words => {
             format!("{how}, over {seconds:.1} s: calls and words allocated on the heap.")
@@ -335,13 +341,15 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
     };
     for module in &calls.loaded_anew {
         text += &format!(
-            "\n{} was loaded anew in the window: counts are not whole (the node takes a module's counters away with its code). Count again.",
+            "\n{} was loaded anew in the window: counts are not whole (the node takes a module's counters away with \
+             its code). Count again.",
             sanitise(module)
         );
     }
     if calls.bursts.processes > 0 {
         text += &format!(
-            "\nSampled, from {} of {} for {} in all: accumulated time and waits per call, callers and callees; the tracing makes these times longer.",
+            "\nSampled, from {} of {} for {} in all: accumulated time and waits per call, callers and callees; the \
+             tracing makes these times longer.",
             counted(calls.bursts.messages, "trace message"),
             match calls.bursts.processes {
                 1 => "one process".to_owned(),
@@ -374,10 +382,12 @@ fn observer(cost: &ObserverCost) -> String {
     let spread = cost.spread * 100.0;
     match cost.is_told && cost.spread < effect.abs() {
         false => format!(
-            "\nCost of counting: not to be told from what the node does by itself: {busy}; reductions {reductions}, which vary by {spread:.1} % without counters."
+            "\nCost of counting: not to be told from what the node does by itself: {busy}; reductions {reductions}, \
+             which vary by {spread:.1} % without counters."
         ),
         true => format!(
-            "\nCost of counting: {busy}; reductions {reductions}, {:+.1} %, where they vary by {spread:.1} % by themselves.",
+            "\nCost of counting: {busy}; reductions {reductions}, {:+.1} %, where they vary by {spread:.1} % by \
+             themselves.",
             effect * 100.0,
         ),
     }

@@ -229,8 +229,8 @@ impl NodeArgs {
             Some((option, _)) => {
                 let cause = format!("{option} has no effect on a node that bellows started");
                 let help = format!(
-                    "leave it out: bellows knows how its own nodes are reached; another node is written NAME@HOST, such as \
-                     {beginning}@localhost"
+                    "leave it out: bellows knows how its own nodes are reached; another node is written NAME@HOST, \
+                     such as {beginning}@localhost"
                 );
                 Err(Failure::usage(cause, help).observed(beginning))
             }

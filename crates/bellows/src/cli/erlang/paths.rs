@@ -141,8 +141,8 @@ fn about_functions(rows: &[FunctionRow<'_>], path: &Path) -> String {
     let names: Vec<_> = longer.map(|row| row.function).take(LONGER).collect();
     if !names.is_empty() {
         text += &format!(
-            " More per call than the longest took ({}): {}. Calls of it were running when they began to be traced, so that their time is told and \
-             they are not counted, or several processes did it at once.",
+            " More per call than the longest took ({}): {}. Calls of it were running when they began to be traced, so \
+             that their time is told and they are not counted, or several processes did it at once.",
             Nanos(longest),
             sanitise(&names.join(", "))
         );
@@ -230,7 +230,8 @@ fn difference_row(it: &Difference, longer: f64) -> Vec<String> {
 /// The traced part of the path, and the rest.
 pub(super) fn provenance(path: &Path) -> String {
     let mut text = format!(
-        "Traced, from {}: {}.\nOwn time contains BIFs and functions that are not traced. Waits stand apart; those of a caller do not contain what [the process] does that it asks. Tracing makes times longer.",
+        "Traced, from {}: {}.\nOwn time contains BIFs and functions that are not traced. Waits stand apart; those of a \
+         caller do not contain what [the process] does that it asks. Tracing makes times longer.",
         counted(path.messages, "trace message"),
         sanitise(&path.modules.join(", ")),
     );
@@ -256,7 +257,8 @@ fn left_out(path: &Path) -> String {
         return match shown.len() {
             0 => String::new(),
             some => format!(
-                "\nCalled too often to be traced, so that their time is their callers': {}{}. `bellows erlang calls` with their modules counts them.",
+                "\nCalled too often to be traced, so that their time is their callers': {}{}. `bellows erlang calls` \
+                 with their modules counts them.",
                 sanitise(&shown.join(", ")),
                 more(some)
             ),
@@ -268,7 +270,8 @@ fn left_out(path: &Path) -> String {
     };
     let shown: String = path.counted.iter().take(LEFT_OUT).map(each).collect();
     format!(
-        "\nCalled too often to be traced, so that their time is their callers'; calls and own time by the node's counters while {} came before, what those processes did between them included:{shown}{}",
+        "\nCalled too often to be traced, so that their time is their callers'; calls and own time by the node's \
+         counters while {} came before, what those processes did between them included:{shown}{}",
         counted(path.counted_calls, "call"),
         match more(path.counted.len().min(LEFT_OUT)) {
             none if none.is_empty() => none,
@@ -436,7 +439,8 @@ fn effect_text(effect: &ObserverEffect) -> String {
         false => "",
     };
     format!(
-        "\nObserver effect: {} took {} (median), {} between them, of which only this function was traced, {}: {:.2} times as long.{rough}\n",
+        "\nObserver effect: {} took {} (median), {} between them, of which only this function was traced, {}: {:.2} \
+         times as long.{rough}\n",
         counted(effect.followed as u64, "followed call"),
         Nanos(nanos(effect.followed_median)),
         counted(effect.beside as u64, "call"),
@@ -552,7 +556,8 @@ pub(super) mod tests {
         };
         assert_eq!(
             effect_text(&effect),
-            "\nObserver effect: 15 followed calls took 600 ms (median), 5 calls between them, of which only this function was traced, 400 ms: 1.50 times as long. Of so few calls this is rough.\n"
+            "\nObserver effect: 15 followed calls took 600 ms (median), 5 calls between them, of which only this \
+             function was traced, 400 ms: 1.50 times as long. Of so few calls this is rough.\n"
         );
         effect.beside = 10;
         assert!(effect_text(&effect).ends_with("1.50 times as long.\n"));

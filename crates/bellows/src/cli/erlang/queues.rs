@@ -49,7 +49,10 @@ pub(crate) struct QueuesArgs {
     sort: QueueOrder,
     /// Queues at most; 20 in a table (with --every in a terminal, as many as it has rows for), 100,000 in JSON and
     /// pages if absent
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
+    #[arg(
+        long, short = 'n', value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES))
+    )]
     limit: Option<u32>,
     /// Read again after this time; the shortest time between two readings with --listen
     #[arg(long, value_name = "DURATION")]
@@ -89,7 +92,8 @@ impl QueuesArgs {
             && !self.allow_remote
             && !is_loopback(address)
         {
-            let help = "write HOST:PORT, such as 127.0.0.1:9422, or say --allow-remote: whoever reaches the port reads the names of all queues";
+            let help = "write HOST:PORT, such as 127.0.0.1:9422, or say --allow-remote: whoever reaches the port reads \
+                        the names of all queues";
             return Err(
                 Failure::usage("--listen is not at this machine's own address", help)
                     .observed(address),
@@ -289,13 +293,14 @@ fn notes(counts: &QueueCounts) -> Vec<String> {
     if counts.never_asked > 0 {
         let never = counted(counts.never_asked, "queue");
         notes.push(format!(
-            "{never} cannot be asked (streams, and types of plugins): the numbers are the tables', which hold them up to \
-             the interval late"
+            "{never} cannot be asked (streams, and types of plugins): the numbers are the tables', which hold them up \
+             to the interval late"
         ));
     }
     if !counts.silent_nodes.is_empty() {
         notes.push(format!(
-            "no answer from {}: numbers of queues that lead there, and consumers that are connected there, can be missing",
+            "no answer from {}: numbers of queues that lead there, and consumers that are connected there, can be \
+             missing",
             counts.silent_nodes.join(", ")
         ));
     }

@@ -35,13 +35,22 @@ pub(super) struct RootArgs {
     #[arg(long, value_name = "M:F/A", value_parser = entry)]
     pub(super) root: Option<FunctionPattern>,
     /// Calls of --root after which it ends
-    #[arg(long, value_name = "N", requires = "root", default_value_t = 1_000, value_parser = value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long, value_name = "N", requires = "root", default_value_t = 1_000,
+        value_parser = value_parser!(u32).range(1..=100_000)
+    )]
     max_calls: u32,
     /// Withdraw when --root is called so often in one second, as 100 or 100/s
-    #[arg(long, value_name = "N/s", requires = "root", default_value = "500", value_parser = per_second, help_heading = "Budget")]
+    #[arg(
+        long, value_name = "N/s", requires = "root", default_value = "500", value_parser = per_second,
+        help_heading = "Budget"
+    )]
     rate: u32,
     /// Withdraw after so many trace messages
-    #[arg(long, value_name = "MESSAGES", requires = "root", default_value_t = 5_000_000, value_parser = value_parser!(u32).range(1..=100_000_000), help_heading = "Budget")]
+    #[arg(
+        long, value_name = "MESSAGES", requires = "root", default_value_t = 5_000_000,
+        value_parser = value_parser!(u32).range(1..=100_000_000), help_heading = "Budget"
+    )]
     max_messages: u32,
 }
 
@@ -204,7 +213,8 @@ fn none_ended(path: &Path, root: &FunctionPattern) -> String {
     match path.begun {
         0 => format!("{root} was not called meanwhile; calls that began before are not seen\n"),
         begun => format!(
-            "{root} was called {}; none of the calls returned (ended by an exception or a tail call, or still running: --for gives them more time)\n",
+            "{root} was called {}; none of the calls returned (ended by an exception or a tail call, or still running: \
+             --for gives them more time)\n",
             counted(begun, "time")
         ),
     }
@@ -355,8 +365,9 @@ mod tests {
         (path.begun, path.untraced, path.beside) = (5, vec![ms], vec![ms; 2]);
         assert_eq!(
             none_followed(&path),
-            "No call was followed to its end. Of 5 calls: 1 came before anything below the function was traced; 2 came between those that were \
-             to be followed, only timed; 2 began unseen, or did not end meanwhile. To follow some"
+            "No call was followed to its end. Of 5 calls: 1 came before anything below the function was traced; 2 came \
+             between those that were to be followed, only timed; 2 began unseen, or did not end meanwhile. To follow \
+             some"
         );
     }
 

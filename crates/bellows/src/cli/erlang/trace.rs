@@ -137,7 +137,8 @@ impl Unreturned {
             more => format!(" and {}", measure::counted(more as u64, "other")),
         };
         format!(
-            "{} not returned: marks of {} stay on the stack of {}{more}{words} until then, for good where a function goes on in a tail call",
+            "{} not returned: marks of {} stay on the stack of {}{more}{words} until then, for good where a function \
+             goes on in a tail call",
             match self.calls {
                 1 => "1 call has".to_owned(),
                 calls => format!("{} calls have", measure::count(calls as u64)),
@@ -239,7 +240,8 @@ fn stack_words(node: &Node, pids: &BTreeSet<String>) -> Option<u64> {
         .map(|it| format!("{it:?}"))
         .collect();
     let source = format!(
-        "lists:sum([element(2, process_info(Pid, stack_size)) || Text <- [{}], Pid <- [list_to_pid(Text)], is_process_alive(Pid)]).",
+        "lists:sum([element(2, process_info(Pid, stack_size)) || Text <- [{}], Pid <- [list_to_pid(Text)], \
+         is_process_alive(Pid)]).",
         pids.join(", ")
     );
     let words = erlang::term::as_int(&node.evaluate(ASK, &source).ok()?)?;
@@ -294,7 +296,8 @@ impl<'a> Printer<'a> {
     fn tell_anew(&mut self, module: String) {
         if !self.loaded_anew.contains(&module) {
             output::line_aside(&format!(
-                "{} was loaded anew, which ends its trace: it is traced again, and calls of up to a second each time are missing",
+                "{} was loaded anew, which ends its trace: it is traced again, and calls of up to a second each time \
+                 are missing",
                 sanitise(&module)
             ));
             self.loaded_anew.insert(module);
@@ -421,7 +424,8 @@ mod tests {
         };
         assert_eq!(
             of(1, &["<0.1.0>"], None).describe(),
-            "1 call has not returned: marks of it stay on the stack of <0.1.0> until then, for good where a function goes on in a tail call"
+            "1 call has not returned: marks of it stay on the stack of <0.1.0> until then, for good where a function \
+             goes on in a tail call"
         );
         assert_eq!(
             of(
@@ -430,8 +434,8 @@ mod tests {
                 Some(20_550)
             )
             .describe(),
-            "50 calls have not returned: marks of them stay on the stack of <0.1.0>, <0.2.0>, <0.3.0> and 1 other (20,550 words now) until then, \
-             for good where a function goes on in a tail call"
+            "50 calls have not returned: marks of them stay on the stack of <0.1.0>, <0.2.0>, <0.3.0> and 1 other \
+             (20,550 words now) until then, for good where a function goes on in a tail call"
         );
     }
 

@@ -35,7 +35,8 @@ pub(super) struct RmArgs {
 /// Options of `bellows runs prune`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bellows runs prune --keep 20 --dry-run\n  bellows runs prune --keep 20 --older-than 30d\n\nRuns that have a tag, have not ended or cannot be read are never pruned.",
+    after_help = "Examples:\n  bellows runs prune --keep 20 --dry-run\n  bellows runs prune --keep 20 --older-than \
+                  30d\n\nRuns that have a tag, have not ended or cannot be read are never pruned.",
     group = ArgGroup::new("which").args(["keep", "older_than"]).required(true).multiple(true)
 )]
 pub(super) struct PruneArgs {
@@ -145,7 +146,9 @@ impl Removed {
 /// Options of `bellows runs data`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bellows runs data\n  bellows runs data --remove 3f2a9c01d4e5b678\n  bellows runs data --remove all\n\nExperiments with broker.data = \"prepare\" keep it; `bellows help experiments` says what it is for."
+    after_help = "Examples:\n  bellows runs data\n  bellows runs data --remove 3f2a9c01d4e5b678\n  bellows runs data \
+                  --remove all\n\nExperiments with broker.data = \"prepare\" keep it; `bellows help experiments` says \
+                  what it is for."
 )]
 pub(super) struct DataArgs {
     /// Remove prepared data: its name, or `all`. May be repeated

@@ -21,7 +21,7 @@ fn the_duration_excludes_the_warm_up() {
     ];
     bench.perf("client", &options).assert_ok();
     let summary = bench.samples("j.json").pop().expect("summary");
-    // 300, without those of a last moment in which the machine was full; with the warm-up in the duration they were 200.
+    // 300, without those of a last moment in which the machine was full; with the warm-up counted they were 200.
     for total in ["totalSent", "totalReceived"] {
         let messages = number(&summary[total]);
         assert!((250..=300).contains(&messages), "{summary}");

@@ -36,10 +36,10 @@ const CLEAR: &str = "[rabbit_vhost:delete(V, <<\"tests\">>) || V <- rabbit_vhost
     rabbit_auth_backend_internal:set_permissions(<<\"guest\">>, <<\"/\">>, All, All, All, <<\"tests\">>), ok.";
 
 /// Registered processes, and those of the management API, that do not wait for a request: their activity.
-const BUSY: &str = "Info = fun (P) -> process_info(P, [registered_name, status, message_queue_len, current_stacktrace]) end, \
-    Idle = [loop, enter_loop, process_next_msg, receive_loop, loop_recv, get_status], \
-    Busy = [I || P <- processes(), [_, {_, S}, _, {_, [{_, F, _, _} | _]}] = I <- [Info(P)], S =:= suspended orelse not lists:member(F, Idle)], \
-    lists:flatten(io_lib:format(\"~p\", [Busy])).";
+const BUSY: &str = "Info = fun (P) -> process_info(P, [registered_name, status, message_queue_len, \
+    current_stacktrace]) end, Idle = [loop, enter_loop, process_next_msg, receive_loop, loop_recv, get_status], Busy = \
+    [I || P <- processes(), [_, {_, S}, _, {_, [{_, F, _, _} | _]}] = I <- [Info(P)], S =:= suspended orelse not \
+    lists:member(F, Idle)], lists:flatten(io_lib:format(\"~p\", [Busy])).";
 
 /// A shared node, by its keeper's files.
 #[derive(Debug, Deserialize, Serialize)]

@@ -29,16 +29,6 @@ fn counted_as_returned<'w, E: Environment>(
     Some(producer)
 }
 
-/// The broker has no queue for a message, and does not give it back.
-#[cold]
-fn unroutable<E: Environment>(work: &Participant, tag: u64, context: &mut Context<'_, E>) {
-    if let Some(producer) = counted_as_returned(work, context)
-        && let Some(ledger) = context.ledger
-    {
-        producer.unroutable(tag, ledger);
-    }
-}
-
 /// The broker gives a message back.
 #[cold]
 fn returned<C: Connection, E: Environment>(
@@ -216,55 +206,27 @@ impl<C: Connection, E: Environment> Client<C, E> {
             let event = self.driver.connection.poll(now, &mut input)?;
             at = bytes.len() - input.len();
             match event {
-                Some((
-                    client,
-                    Event::Delivery {
-                        tag,
-                        redelivered,
-                        body,
-                        properties,
-                    },
-                )) => match (self.state, self.participants.get_mut(client)) {
-                    (ConnectionState::Running, Some(work)) if !is_over => {
-                        let delivery = Received {
-                            body,
-                            properties,
-                            redelivered,
-                        };
-                        let taken = arrive::<C, E>(work, tag, delivery, now, context);
-                        self.follow_up(client, tag, taken, now, context)?;
-                    }
-                    (ConnectionState::SettingUp | ConnectionState::Ready, _) => {
-                        self.early = Some(EarlyDelivery::new(
-                            client,
-                            tag,
-                            redelivered,
-                            body,
-                            properties,
-                        ));
-                        if self.state == ConnectionState::SettingUp {
-                            self.is_set_up(context);
+                Some((client, Event::Delivery { tag, delivery })) => {
+                    match (self.state, self.participants.get_mut(client)) {
+                        (ConnectionState::Running, Some(work)) if !is_over => {
+                            let taken = arrive::<C, E>(work, tag, delivery, now, context);
+                            self.follow_up(client, tag, taken, now, context)?;
                         }
-                        self.take_early(now, context)?;
+                        (ConnectionState::SettingUp | ConnectionState::Ready, _) => {
+                            self.early = Some(EarlyDelivery::new(client, tag, delivery));
+                            self.take_early(now, context)?;
+                        }
+                        // After the end of the drain nothing is counted, nor acknowledged.
+                        _ => {}
                     }
-                    // After the end of the drain nothing is counted, nor acknowledged.
-                    _ => {}
-                },
+                }
                 Some((client, Event::Confirm(confirm))) => {
-                    let count = self.confirmed(client, confirm, now, context)?;
-                    if count == 0 && !confirm.multiple {
+                    if self.confirmed(client, confirm, now, context)? == 0 && !confirm.multiple {
                         self.note_repeated(confirm.tag, context);
                     }
                 }
                 Some((client, Event::Unroutable { tag })) => {
-                    match (
-                        self.confirmed(client, Confirm::of(tag), now, context)?,
-                        self.participants.get(client),
-                    ) {
-                        (0, _) => self.note_repeated(tag, context),
-                        (_, Some(work)) => unroutable(work, tag, context),
-                        _ => {}
-                    }
+                    self.unroutable(client, tag, now, context)?;
                 }
                 Some((client, Event::Committed)) => self.committed(client, now, context)?,
                 Some((_, Event::Answer)) => {
@@ -301,6 +263,9 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Takes the delivery that came before the load began, once it has.
     #[cold]
     fn take_early(&mut self, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
+        if self.state == ConnectionState::SettingUp {
+            self.is_set_up(context);
+        }
         if self.state != ConnectionState::Running {
             return Ok(());
         }
@@ -343,7 +308,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Goes on with the set-up or the way out.
     fn proceed(&mut self, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
-        self.set_up_deadline = now + self.timeout;
+        self.dialing.set_up_deadline = now + self.dialing.timeout;
         match self.driver.connection.proceed(now)? {
             Progress::Ready => {
                 self.is_accepted();
@@ -392,6 +357,26 @@ impl<C: Connection, E: Environment> Client<C, E> {
         if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
             producer.committed();
             self.confirmed(client, Confirm::ALL, now, context)?;
+        }
+        Ok(())
+    }
+
+    /// The broker has no queue for a message, and does not give it back.
+    #[cold]
+    fn unroutable(
+        &mut self,
+        client: usize,
+        tag: u64,
+        now: Time,
+        context: &mut Context<'_, E>,
+    ) -> Result<(), Error> {
+        if self.confirmed(client, Confirm::of(tag), now, context)? == 0 {
+            self.note_repeated(tag, context);
+        } else if let Some(work) = self.participants.get(client)
+            && let Some(producer) = counted_as_returned(work, context)
+            && let Some(ledger) = context.ledger
+        {
+            producer.unroutable(tag, ledger);
         }
         Ok(())
     }
@@ -458,7 +443,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let mut next: Option<Time> = None;
         if std::mem::take(&mut self.full) {
             // It did not listen.
-            self.heard = now;
+            self.waits.heard = now;
         }
         for at in 0..self.participants.len() {
             self.work(at, now, context)?;

@@ -49,7 +49,7 @@ impl Reconnect {
 impl<C: Connection, E: Environment> Client<C, E> {
     /// Its set-up is complete.
     pub(super) fn is_accepted(&mut self) {
-        if let Some(reconnect) = &mut self.reconnect {
+        if let Some(reconnect) = &mut self.dialing.reconnect {
             reconnect.is_accepted = true;
         }
     }
@@ -67,7 +67,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let is_refusal = matches!(error, Error::Refused { .. });
         let may_return =
             |reconnect: &&mut Reconnect| is_announced && (reconnect.is_accepted || !is_refusal);
-        let Some(reconnect) = self.reconnect.as_mut().filter(may_return) else {
+        let Some(reconnect) = self.dialing.reconnect.as_mut().filter(may_return) else {
             return false;
         };
         let now = tally.last_now;
@@ -124,7 +124,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         context: &mut Context<'_, E>,
     ) -> Result<Option<Time>, Error> {
         let now = context.now();
-        let due = self.reconnect.map_or(now, |reconnect| reconnect.due);
+        let due = self.dialing.reconnect.map_or(now, |it| it.due);
         if due > now {
             return Ok(Some(due));
         }
@@ -137,11 +137,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Set up: back to work, where the load has begun.
     pub(super) fn resume(&mut self, context: &mut Context<'_, E>) {
-        let Some(reconnect) = self
-            .reconnect
-            .as_mut()
-            .filter(|reconnect| reconnect.under_way)
-        else {
+        let is_under_way = |reconnect: &&mut Reconnect| reconnect.under_way;
+        let Some(reconnect) = self.dialing.reconnect.as_mut().filter(is_under_way) else {
             return;
         };
         reconnect.under_way = false;
@@ -150,7 +147,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             self.state = ConnectionState::Running;
         }
         let now = context.tally.last_now;
-        self.resumed = Some(now);
+        self.waits.resumed = Some(now);
         for producer in self.producers_mut() {
             producer.give_up(now, context.series.current());
         }

@@ -1,5 +1,5 @@
 //! Reasons why producers wait, and idle time of event loops: the evidence for who limits a run. All of it comes from
-//! the clock readings that the loop takes anyway. Then a client's silence: messages are in flight, and nothing is heard.
+//! the clock readings that the loop takes anyway. Then a client's silence: nothing is heard of messages in flight.
 
 use std::sync::mpsc::SyncSender;
 
@@ -23,14 +23,14 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Notes what the time since the last call went into, and what the next will go into.
     #[inline]
     pub(super) fn account(&mut self, send_state: SendState, context: &mut Context<'_, E>) {
-        let Some((wait, since)) = self.waiting else {
+        let Some((wait, since)) = self.waits.waiting else {
             return;
         };
         let now = context.tally.last_now;
         self.note(wait, since, context);
-        self.waiting = Some((self.waits_for(send_state), now.max(since)));
+        self.waits.waiting = Some((self.waits_for(send_state), now.max(since)));
         self.follow_credit(context);
-        self.due = match send_state {
+        self.waits.due = match send_state {
             SendState::Until(due) => Some(due),
             _ => None,
         };
@@ -38,7 +38,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Brings the account up to date, so that a long wait shows in every second of it.
     pub(crate) fn account_so_far(&mut self, context: &mut Context<'_, E>) {
-        if let Some((wait, since)) = self.waiting {
+        if let Some((wait, since)) = self.waits.waiting {
             let now = context.tally.last_now;
             self.note(wait, since, context);
             let wait = if self.state == ConnectionState::Broken {
@@ -46,7 +46,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             } else {
                 wait
             };
-            self.waiting = Some((wait, now.max(since)));
+            self.waits.waiting = Some((wait, now.max(since)));
             self.follow_credit(context);
         }
     }
@@ -54,16 +54,16 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Tells that the broker has given no credit for [`BLOCKED`], as brokers do that block their publishers.
     #[inline]
     fn follow_credit(&mut self, context: &mut Context<'_, E>) {
-        if matches!(self.waiting, Some((Wait::Credit, _))) {
+        if matches!(self.waits.waiting, Some((Wait::Credit, _))) {
             self.waits_for_credit(context);
         } else {
-            self.without_credit = None;
+            self.waits.without_credit = None;
         }
     }
 
     fn waits_for_credit(&mut self, context: &mut Context<'_, E>) {
         let now = context.tally.last_now;
-        let (since, is_told) = self.without_credit.get_or_insert((now, false));
+        let (since, is_told) = self.waits.without_credit.get_or_insert((now, false));
         if !*is_told && now.since(*since) >= BLOCKED {
             *is_told = true;
             let reason = Reason::from("it gave no credit for 1 s and longer").unwrap_or_default();
@@ -74,7 +74,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Messages were sent: there was credit.
     #[inline]
     pub(super) fn had_credit(&mut self, context: &mut Context<'_, E>) {
-        if let Some((_, true)) = self.without_credit.take() {
+        if let Some((_, true)) = self.waits.without_credit.take() {
             let at = context.tally.last_now;
             context.tell(Report::Event(RunEvent::Unblocked { at }));
         }
@@ -86,7 +86,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     fn note(&self, wait: Wait, since: Time, context: &mut Context<'_, E>) {
         let now = context.tally.last_now;
         let waits = &mut context.series.current().waits;
-        match self.due {
+        match self.waits.due {
             Some(due) if wait == Wait::Schedule && now > due + LATE => {
                 waits.note(Wait::Schedule, due.since(since));
                 waits.note(Wait::Ready, now.since(due.max(since)));
@@ -124,7 +124,9 @@ pub(crate) fn end_silences<C: Connection, E: Environment>(
         let end = boundaries.end_at;
         // Who could send, and did not any more, had waited for the broker until then.
         let free = match client.state {
-            ConnectionState::Running if !client.withheld => client.resumed.unwrap_or_default(),
+            ConnectionState::Running if !client.withheld => {
+                client.waits.resumed.unwrap_or_default()
+            }
             _ => end,
         };
         client.producers_mut().for_each(|producer| {
@@ -142,7 +144,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// worth telling.
     #[inline]
     pub(super) fn silence(&self, now: Time) -> Option<Silence> {
-        if now.since(self.heard) < SHORTEST {
+        if now.since(self.waits.heard) < SHORTEST {
             return None;
         }
         self.long_silence(now)
@@ -153,10 +155,10 @@ impl<C: Connection, E: Environment> Client<C, E> {
         if self.state != ConnectionState::Running {
             return None;
         }
-        let before = Time(self.heard.0.saturating_sub(SHORTEST.0));
+        let before = Time(self.waits.heard.0.saturating_sub(SHORTEST.0));
         let waiting = || self.producers().map(|it| it.waiting(before));
         let oldest = waiting().filter_map(|(_, oldest)| oldest).min()?;
-        let from = self.heard.max(oldest);
+        let from = self.waits.heard.max(oldest);
         (now.since(from) >= SHORTEST).then(|| Silence {
             from,
             until: now,
@@ -175,7 +177,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Its silence ends: since the first of those was sent that are answered. The others may hang.
     #[cold]
     pub(super) fn answered_after(&mut self, silence: Silence, context: &mut Context<'_, E>) {
-        let until = self.heard;
+        let until = self.waits.heard;
         let oldest = self.take_oldest_answered().filter(|it| *it <= until);
         let from = oldest.map_or(silence.from, |oldest| silence.from.max(oldest));
         if until.since(from) >= SHORTEST {

@@ -73,7 +73,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         while !self.is_drained(&mut drain)? {
             self.receive(POLL_INTERVAL / 4)?;
         }
-        self.drain_cut = self.is_cut(&drain, planned);
+        self.state.drain_cut = self.is_cut(&drain, planned);
         let hold_until = drain.deadline.min(drain_at + HOLDING);
         while self.control.is_held() && self.environment.now() < hold_until && !self.ends_at_once()
         {
@@ -129,8 +129,8 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
     /// Whether somebody has ended it before its `planned` end, and what it awaited may have been about to come. That of
     /// a load which was stopped before is as long as it may be.
     fn is_cut(&self, drain: &Drain, planned: Time) -> bool {
-        let is_early = self.environment.now() < planned && self.error.is_none();
-        self.control.is_stopping() && !self.is_stopped && is_early && !drain.is_complete
+        let is_early = self.environment.now() < planned && self.state.error.is_none();
+        self.control.is_stopping() && !self.state.is_stopped && is_early && !drain.is_complete
     }
 
     /// Leaves a drain that somebody stops little time.
@@ -152,7 +152,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
     }
 
     fn ends_at_once(&self) -> bool {
-        self.error.is_some() || self.control.request() == StopRequest::Abort
+        self.state.error.is_some() || self.control.request() == StopRequest::Abort
     }
 
     /// Whether every message that consumers should get has come, or will not because the broker has said so.

@@ -221,8 +221,8 @@ impl<E: Environment> AmqpAdmin<'_, E> {
             .map(drop)
     }
 
-    /// Finds out, before any queue is emptied, whether this one may be, and consumed from: where others consume from it,
-    /// one of them may be exclusive, and a subscription is the only way to know.
+    /// Finds out, before any queue is emptied, whether this one may be, and consumed from: where others consume from
+    /// it, one of them may be exclusive, and a subscription is the only way to know.
     fn check_purge(&mut self, group: &Group, queue: &str) -> Result<(), Interruption> {
         match self.depth(queue)? {
             None => return self.purge_queue(queue),

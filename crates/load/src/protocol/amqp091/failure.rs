@@ -40,7 +40,8 @@ pub(crate) fn of_closing(endpoint: &Endpoint, stage: &Stage, closing: &Closing<'
 fn log_in_help(code: u16) -> &'static str {
     match code {
         reply::ACCESS_REFUSED => {
-            "check user and password, or, where a certificate logs in (SASL EXTERNAL), which user its name stands for; RabbitMQ lets guest in from its own machine only"
+            "check user and password, or, where a certificate logs in (SASL EXTERNAL), which user its name stands for; \
+             RabbitMQ lets guest in from its own machine only"
         }
         reply::NOT_ALLOWED | reply::INVALID_PATH => {
             "check the virtual host in the URL (amqp://HOST/VHOST, %2F for /) and the user's permission for it"
@@ -164,8 +165,8 @@ pub(super) fn unasked(endpoint: &Endpoint, channel: u16, what: &str) -> Error {
 const TRANSIENT: &str = "transient_nonexcl_queues";
 
 /// The plan without the feature for which the broker refused it, and what to tell of that; `None` where it was refused
-/// for another reason, or has no such feature. RabbitMQ removes features in steps: before the last one it refuses them by
-/// name, unless its configuration permits them (`deprecated_features.permit.NAME = true`).
+/// for another reason, or has no such feature. RabbitMQ removes features in steps: before the last one it refuses them
+/// by name, unless its configuration permits them (`deprecated_features.permit.NAME = true`).
 pub(super) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
     let Error::Refused {
         endpoint, detail, ..

@@ -29,7 +29,9 @@ use self::failure::{Stage, unasked};
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
 use self::routing::Topology;
-use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
+use super::{
+    Confirm, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients,
+};
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
 use plan::payload::TRACE_HEADER;
 use plan::{FRAME_MAX, STREAM_OFFSET};
@@ -243,7 +245,7 @@ impl super::Connection for AmqpConnection {
             Err(error) => return Err(failure::of_wire(endpoint, stage, &error)),
             Ok(Some(WireEvent::Delivery {
                 channel,
-                delivery_tag,
+                delivery_tag: tag,
                 redelivered,
                 body,
                 properties,
@@ -256,13 +258,13 @@ impl super::Connection for AmqpConnection {
                     return Err(unasked(channel, "basic.deliver"));
                 };
                 its.resume_at(properties, 1);
-                let event = Event::Delivery {
-                    tag: delivery_tag,
-                    redelivered,
+                let properties = properties.as_bytes();
+                let delivery = Received {
                     body,
-                    properties: properties.as_bytes(),
+                    properties,
+                    redelivered,
                 };
-                (at(channel), event)
+                (at(channel), Event::Delivery { tag, delivery })
             }
             Ok(Some(WireEvent::Confirm {
                 channel,
@@ -285,7 +287,7 @@ impl super::Connection for AmqpConnection {
             }
             Ok(Some(WireEvent::GetOk {
                 channel,
-                delivery_tag,
+                delivery_tag: tag,
                 redelivered,
                 body,
                 properties,
@@ -294,13 +296,13 @@ impl super::Connection for AmqpConnection {
                 if !channels.get_mut(at(channel)).is_some_and(Channel::got) {
                     return Err(unasked(channel, "basic.get-ok"));
                 }
-                let event = Event::Delivery {
-                    tag: delivery_tag,
-                    redelivered,
+                let properties = properties.as_bytes();
+                let delivery = Received {
                     body,
-                    properties: properties.as_bytes(),
+                    properties,
+                    redelivered,
                 };
-                (at(channel), event)
+                (at(channel), Event::Delivery { tag, delivery })
             }
             Ok(Some(WireEvent::GetEmpty { channel })) => {
                 if !channels.get_mut(at(channel)).is_some_and(Channel::got) {

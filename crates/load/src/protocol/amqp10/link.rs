@@ -281,8 +281,8 @@ impl Link {
         }
     }
 
-    /// Why no message of the largest size would ever leave, where the peer has told its limits: frames in a session, and
-    /// bytes of a message; 0 for none.
+    /// Why no message of the largest size would ever leave, where the peer has told its limits: frames in a session,
+    /// and bytes of a message; 0 for none.
     pub(super) fn oversized(
         &self,
         window: u32,

@@ -20,7 +20,8 @@ use self::link::{HANDLE, Link};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
 use super::amqp091::AmqpConnection;
 use super::{
-    Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients,
+    Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes,
+    too_many_clients,
 };
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
 use plan::FRAME_MAX;
@@ -43,6 +44,23 @@ struct Settling {
     next: u64,
     left: u32,
     outcome: DeliveryOutcome,
+}
+
+impl Settling {
+    fn of(
+        client: usize,
+        link: &Link,
+        first: u32,
+        last: u32,
+        state: Option<&DeliveryState<'_>>,
+    ) -> Self {
+        Self {
+            client,
+            next: link.tag_of(first),
+            left: last.wrapping_sub(first).saturating_add(1),
+            outcome: DeliveryOutcome::of(state),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -186,25 +204,13 @@ impl Connection for LinkConnection {
         if let Some(client) = self.hungry.take() {
             self.links[client].feed(client, &mut self.client);
         }
-        let Self {
-            spec,
-            client,
-            stage,
-            links,
-            answer,
-            settling,
-            hungry,
-            is_running,
-            ..
-        } = self;
-        if settling.is_some() {
-            return Ok(next_settled(settling));
+        if self.settling.is_some() {
+            return Ok(next_settled(&mut self.settling));
         }
-        let event = client.poll(now, input);
-        let event = match event {
-            Ok(Some(event)) => event,
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(failure::of_wire(&spec.endpoint, stage, &error)),
+        let endpoint = &self.spec.endpoint;
+        let failed = |error| failure::of_wire(endpoint, &self.stage, &error);
+        let Some(event) = self.client.poll(now, input).map_err(failed)? else {
+            return Ok(None);
         };
         match event {
             Amqp10Event::Delivery {
@@ -215,19 +221,19 @@ impl Connection for LinkConnection {
                 ..
             } => {
                 let at = usize::from(session);
-                let event = delivered(&mut links[at], id, settled, &message);
-                *hungry = links[at].is_hungry().then_some(at);
-                let event = event
-                    .filter(|_| *is_running)
-                    .ok_or_else(|| failure::unasked(&spec.endpoint, "a delivery out of turn"))?;
-                Ok(Some((at, event)))
+                let event = delivered(&mut self.links[at], id, settled, &message);
+                self.hungry = self.links[at].is_hungry().then_some(at);
+                match event.filter(|_| self.is_running) {
+                    Some(event) => Ok(Some((at, event))),
+                    None => Err(failure::unasked(endpoint, "a delivery out of turn")),
+                }
             }
             Amqp10Event::Aborted { session, id, .. } => {
                 let at = usize::from(session);
-                if !links[at].aborted(id) {
-                    return Err(failure::unasked(&spec.endpoint, "a delivery out of turn"));
+                if !self.links[at].aborted(id) {
+                    return Err(failure::unasked(endpoint, "a delivery out of turn"));
                 }
-                *hungry = links[at].is_hungry().then_some(at);
+                self.hungry = self.links[at].is_hungry().then_some(at);
                 Ok(Some((at, Event::Other)))
             }
             Amqp10Event::Settled {
@@ -236,32 +242,26 @@ impl Connection for LinkConnection {
                 last,
                 state,
             } => {
+                let at = usize::from(session);
                 // Nothing is sent on a consumer's session that could be settled.
-                let link = &links[usize::from(session)];
-                if !link.is_sender() {
-                    return Err(failure::unasked(
-                        &spec.endpoint,
-                        "a disposition of what was not sent",
-                    ));
+                if !self.links[at].is_sender() {
+                    let what = "a disposition of what was not sent";
+                    return Err(failure::unasked(endpoint, what));
                 }
                 // How far a message came is no answer to it.
                 if matches!(state, Some(DeliveryState::Received(_))) {
-                    return Ok(Some((usize::from(session), Event::Other)));
+                    return Ok(Some((at, Event::Other)));
                 }
-                *settling = Some(Settling {
-                    client: usize::from(session),
-                    next: link.tag_of(first),
-                    left: last.wrapping_sub(first).saturating_add(1),
-                    outcome: DeliveryOutcome::of(state.as_ref()),
-                });
-                Ok(next_settled(settling))
+                let settling = Settling::of(at, &self.links[at], first, last, state.as_ref());
+                self.settling = Some(settling);
+                Ok(next_settled(&mut self.settling))
             }
             other => {
-                let (at, what) = conversed(&other, links, &spec.endpoint, stage)?;
+                let (at, what) = conversed(&other, &mut self.links, endpoint, &self.stage)?;
                 if what.is_none() {
                     return Ok(Some((at, Event::Other)));
                 }
-                *answer = what;
+                self.answer = what;
                 Ok(Some((at, Event::Answer)))
             }
         }
@@ -470,12 +470,13 @@ fn delivered<'a>(
     message: &MessageParts<'a>,
 ) -> Option<Event<'a>> {
     let header = message.before.header().unwrap_or_default();
-    Some(Event::Delivery {
-        tag: link.received(id, settled)?,
-        redelivered: header.first_acquirer == Some(false) || header.delivery_count > Some(0),
+    let delivery = Received {
         body: message.body.bytes(),
         properties: message.before.0,
-    })
+        redelivered: header.first_acquirer == Some(false) || header.delivery_count > Some(0),
+    };
+    let tag = link.received(id, settled)?;
+    Some(Event::Delivery { tag, delivery })
 }
 
 /// The next of the answers that have come.

@@ -201,8 +201,8 @@ impl Scene {
         self.blows.iter().any(cuts)
     }
 
-    /// Whether what is sent after a cut may reach the broker before what was sent until then: it notices the cut late, and
-    /// another blow kept the old bytes from it.
+    /// Whether what is sent after a cut may reach the broker before what was sent until then: it notices the cut late,
+    /// and another blow kept the old bytes from it.
     pub(crate) fn may_overtake(&self) -> bool {
         let is_late = |blow: &(u64, Blow)| matches!(blow.1, Blow::Cut(later) if later > 0);
         self.blows.len() > 1 && self.blows.iter().any(is_late)

@@ -2,7 +2,8 @@
 //! wide:
 //!
 //! ```text
-//! header        magic  0 0 quantum pointer-size  functions  files  (text)  offsets of: names, units, files, values, functions
+//! header        magic  0 0 quantum pointer-size  functions  files  (text)
+//!               offsets of: names, units, files, values, functions
 //! functions     start in the code, place behind here      for each, and the end of the last one's code
 //! function      start  name  ...  count of value tables  ...  count of data  value tables...  data...
 //! value table   varints: change of the value, zigzag; length of code that has it, in quanta; up to a change of 0

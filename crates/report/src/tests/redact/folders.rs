@@ -246,7 +246,8 @@ impl Telling {
                 name: "calm".to_owned(),
                 rate: 300.0,
                 command: format!(
-                    "bellows run /srv/mine.toml --set broker.definitions={file} --set 'load.0.routing-key={key}' --set load.0.rate=300"
+                    "bellows run /srv/mine.toml --set broker.definitions={file} --set 'load.0.routing-key={key}' --set \
+                     load.0.rate=300"
                 ),
             }],
             scale,

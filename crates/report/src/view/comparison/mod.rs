@@ -523,7 +523,8 @@ mod tests {
         let told = |of: &PairedRuns, decided, anew: &str| {
             let mut expected = [
                 format!("pair 3: a run does not count: failed; {anew}"),
-                "pairs 1, 2: a run does not count: failed; that is a result of B, and no other was made for it".to_owned(),
+                "pairs 1, 2: a run does not count: failed; that is a result of B, and no other was made for \
+                 it".to_owned(),
                 format!("pair 3: others on the machine disturbed a run; {anew}"),
             ];
             let mut made = made_anew(of, decided);

@@ -292,7 +292,8 @@ fn is_nothing(length: Nanos, samples: usize) -> bool {
 fn no_room(recording: &str) -> Problem {
     Problem::new(
         format!(
-            "there is no room on the disk for another period: twice the largest one, and {} MB at least, are to be free",
+            "there is no room on the disk for another period: twice the largest one, and {} MB at least, are to be \
+             free",
             RESERVE >> 20
         ),
         format!("removing older periods of {recording:?} would not be enough"),

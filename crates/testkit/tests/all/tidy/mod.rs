@@ -143,21 +143,21 @@ const BANS: &[(&str, &[&str], &str)] = &[
 /// Lines of a function that can be read at once; …
 const MAX_LINES: usize = 70;
 /// … and how many in the product are longer. It only falls.
-const LONGER: usize = 15;
+const LONGER: usize = 3;
 /// Fields of a struct that fit in one's head; …
 const MAX_FIELDS: usize = 20;
 /// … and how many structs have more. It only falls.
-const LARGER: usize = 13;
+const LARGER: usize = 8;
 /// Files that a type's methods may stand in; …
 const MAX_FILES: usize = 3;
 /// … and how many types stand in more. It only falls.
-const SCATTERED: usize = 7;
+const SCATTERED: usize = 6;
 /// Product files; 650 are aimed at. It only falls.
-const FILES: usize = 883;
+const FILES: usize = 667;
 /// Lines of Rust with more characters than a page's may have, texts that no formatter cuts. It only falls.
-const WIDE: usize = 451;
+const WIDE: usize = 17;
 /// Declarations that only tests use. It only falls.
-const ONLY_TESTED: usize = 13;
+const ONLY_TESTED: usize = 0;
 const MOST_PROGRAMS: usize = 24;
 
 fn root() -> PathBuf {
@@ -172,7 +172,7 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name();
         if path.is_dir() {
-            if !["target", "node_modules", "dist", "runs"]
+            if !["target", "node_modules", "dist"]
                 .iter()
                 .any(|skip| name == *skip)
             {
@@ -439,6 +439,7 @@ fn the_product_uses_what_it_declares() {
         add(name, sources);
     }
     add("benches", &sources_in(&root().join("benches/src")));
+    add("fuzz", &sources_in(&root().join("fuzz/fuzz_targets")));
     ratchet(
         "declarations that only tests use",
         uses.unused(),
@@ -525,7 +526,7 @@ fn parsed(sources: &[(PathBuf, String)]) -> Vec<(String, syn::File)> {
     let mut files = Vec::new();
     for (path, text) in sources.iter().filter(|(path, _)| !is_of_tests(path)) {
         let text_path = path.to_string_lossy();
-        let (_, below) = text_path.split_once("/src/").expect("a file below src");
+        let (_, below) = text_path.split_once("/src/").unwrap_or_default();
         let file = syn::parse_file(text).unwrap_or_else(|e| panic!("{text_path}: {e}"));
         files.push((below.to_owned(), file));
     }

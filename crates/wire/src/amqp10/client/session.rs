@@ -12,8 +12,6 @@ pub(super) const HANDLE_MAX: u32 = 255;
 pub(super) struct Session {
     /// Whether the peer has answered the beginning.
     pub(super) is_open: bool,
-    /// This side has ended it.
-    pub(super) is_ending: bool,
     pub(super) next_delivery_id: u32,
     next_outgoing_id: u32,
     /// Frames that the peer takes from here.
@@ -69,7 +67,6 @@ impl Session {
     pub(super) const fn new() -> Self {
         Self {
             is_open: false,
-            is_ending: false,
             next_delivery_id: 0,
             next_outgoing_id: 0,
             remote_window: 0,

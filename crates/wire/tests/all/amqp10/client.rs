@@ -520,7 +520,7 @@ fn a_handshake_that_hangs_is_given_up() {
 }
 
 #[test]
-fn links_and_sessions_end_from_either_side() {
+fn links_end_from_either_side_and_sessions_from_the_peers() {
     let mut client = open(5, 5);
     let error = Condition {
         condition: Symbol("amqp:resource-deleted"),
@@ -551,11 +551,9 @@ fn links_and_sessions_end_from_either_side() {
         ),
     );
     assert!(said(&mut client).is_empty(), "an answer is not answered");
-    client.end_session(0).expect("ends");
-    said(&mut client);
     let events = hear(&mut client, &frame(0, &End::default(), &[]));
     assert!(events[0].starts_with("Ended"), "{events:?}");
-    assert!(said(&mut client).is_empty());
+    assert!(said(&mut client)[0].starts_with("End(End"));
     client.begin(0).expect("the number is free again");
     assert!(client.begin(4).is_err(), "the peer allows 3");
 }

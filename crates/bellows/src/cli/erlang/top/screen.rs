@@ -94,7 +94,7 @@ pub(super) fn show(
         let stop = || is_over.load(Ordering::Relaxed);
         scope.spawn(move || look(helper, &wish, &tell, paused, &stop));
         let done = view.run(&mut screen, &news, &resume);
-        // The one that looks ends its window. On a node that hangs that takes a while, in which the terminal is as it was.
+        // The one that looks ends its window. On a node that hangs that takes a while; the terminal stays as it was.
         is_over.store(true, Ordering::Relaxed);
         drop(resume);
         drop(screen);
@@ -136,7 +136,7 @@ fn look(
     loop {
         let wanted = || *wish.lock().unwrap_or_else(PoisonError::into_inner);
         let request = wanted();
-        // Of another order other processes are the first: nobody waits for the end of a window that nobody wants any more.
+        // Another order has other processes first: nobody waits for the end of a window that is not wanted any more.
         let window = top(helper, &request, &|| stop() || wanted() != request);
         let failed = window.is_err();
         if tell.send(TopNews::Window(Box::new(window))).is_err() || failed || go_on.recv().is_err()
