@@ -741,8 +741,8 @@ mod tests {
         assert!(!profiling.is_of(1, Some(first)) && !profiling.is_of(0, Some(back.pid())));
         let between = Clock.now().since(start.origin).0;
         thread::sleep(Duration::from_millis(200));
-        drop(back);
         let profiled = profiling.finish(None, &[], &mut writer);
+        drop(back);
         let [profile] = profiled.profiles.as_slice() else {
             panic!("{:?}", profiled.warnings)
         };
