@@ -16,16 +16,12 @@ mod limit;
 mod list;
 mod matrix;
 mod named_series;
-mod observer_effect;
 mod pairs;
 mod quantity;
 mod reader;
 mod record;
 mod remove;
 mod repeats;
-mod requests;
-mod requirement;
-mod scenario;
 mod select;
 mod series;
 mod slice;
@@ -65,9 +61,6 @@ pub use named_series::{
     ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit,
     SeriesValue, read_named_series,
 };
-pub use observer_effect::{
-    EffectFigure, ObserverEffect, ObserverRow, ObserverTable, ProfilingBlock,
-};
 pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
 pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
@@ -80,15 +73,14 @@ pub use repeats::{
     History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, RepeatedFigure, RepeatedRun,
     Repeats, RepeatsSummary,
 };
-pub use requirement::{QuantityUnit, RequirementOutcome};
-pub use scenario::{FailureCount, MESSAGES, ScenarioPoint};
 pub use select::{PeriodRange, Retention, RunFilter, RunOrder, prunable, sort_runs};
-pub use series::{ProcessUsage, SeriesPoint};
+pub use series::{MESSAGES, ProcessUsage, ScenarioPoint, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use summary::{
-    BrokerSummary, FaultOutcome, Lasted, MessageFlow, NodeSummary, PageCpu, PerMessage,
-    ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary,
-    ScrapedPage, Throughput,
+    BrokerSummary, EffectFigure, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary,
+    ObserverEffect, ObserverRow, ObserverTable, PageCpu, PerMessage, ProfilingBlock,
+    ProgramSummary, QuantityUnit, RequestedSummary, RequestedWindow, RequirementOutcome, Rss,
+    RunSummary, ScenarioSummary, ScrapedPage, Throughput,
 };
 pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};

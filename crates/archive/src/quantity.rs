@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use measure::{LatencySummary, Recorder, Refused, ScenarioRole, Summaries};
 
-use crate::requests::{Requested, requested};
 use crate::{
     Cause, Finding, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary, ScenarioSummary,
     SeriesPoint, Warning, WarningCode,
@@ -602,6 +601,59 @@ fn latency<'a>(
         }
     };
     Ok(value as f64)
+}
+
+/// Scenario prefix of named probes.
+const PROBE: &str = "probe_";
+/// Latency of a probe's whole request.
+const RESPONSE: &str = "response";
+
+/// Requests of one probe, or for one page.
+struct Requested<'a> {
+    /// Name in the texts of failures.
+    name: String,
+    /// Name of its latency.
+    metric: String,
+    /// The latency.
+    response: Option<&'a LatencySummary>,
+    /// Requests that failed, or had no answer at the end.
+    failed: u64,
+    /// Requests for a page of metrics.
+    is_page: bool,
+}
+
+/// All requests of a run: first probes, then pages.
+fn requested(summary: &RunSummary) -> Vec<Requested<'_>> {
+    let probes = summary
+        .scenarios()
+        .filter(|(_, of)| of.role == ScenarioRole::Server);
+    let probes = probes.map(|(scenario, of)| {
+        let found = of.latency.filled().find(|(metric, _)| {
+            let name = metric.name();
+            name == RESPONSE || name.rsplit_once(' ').is_some_and(|it| it.1 == RESPONSE)
+        });
+        Requested {
+            name: match scenario.strip_prefix(PROBE) {
+                Some(own) => own.replace('_', "-"),
+                None => scenario.to_owned(),
+            },
+            metric: found.map_or_else(String::new, |(metric, _)| metric.name().to_owned()),
+            response: found.map(|(_, response)| response),
+            failed: of.failures.iter().map(|failure| failure.count).sum(),
+            is_page: false,
+        }
+    });
+    let pages = summary.scrapes.iter().map(|page| {
+        let name = format!("{} page", page.name);
+        Requested {
+            metric: name.clone(),
+            name,
+            response: Some(&page.response),
+            failed: page.failed + page.unanswered,
+            is_page: true,
+        }
+    });
+    probes.chain(pages).collect()
 }
 
 #[cfg(test)]

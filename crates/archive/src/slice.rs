@@ -7,10 +7,10 @@ use std::path::Path;
 
 use measure::{Metric, MetricKind, Nanos, Phase, Slice, SliceHistogram};
 use serde::{Deserialize, Deserializer, Serialize};
+use stacks::{bounded, bounded::Line};
 
 use crate::error::where_present;
-use crate::{Error, file, scenario};
-use stacks::{bounded, bounded::Line};
+use crate::{Error, file, series};
 
 /// Bytes that a line may have; some thousand are usual.
 const LONGEST_LINE: u64 = 1 << 18;
@@ -39,7 +39,7 @@ pub struct SlicePoint {
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "scenario::counts"
+        deserialize_with = "series::counts"
     )]
     pub counts: BTreeMap<Metric, u64>,
     /// Latencies of answers in the slice.
