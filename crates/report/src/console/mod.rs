@@ -13,7 +13,6 @@ mod interval;
 mod limit;
 mod live;
 mod live_beside;
-mod live_scenarios;
 mod live_table;
 mod matrix;
 mod messages;
