@@ -4,7 +4,6 @@
 pub(crate) mod comparison;
 pub(crate) mod functions;
 pub(crate) mod limit;
-mod loaded;
 mod looks;
 pub(crate) mod matrix;
 mod observer_effect;
@@ -23,7 +22,6 @@ use archive::{QuantityUnit, RequirementOutcome};
 use crate::numbers::{counted, figure};
 
 pub use crate::numbers::{bytes, rate};
-pub(crate) use loaded::of_server;
 pub use looks::{look, trace};
 pub use observer_effect::observer_effect;
 pub(crate) use observer_effect::{change_and_interval, percent as effect_percent};
@@ -80,8 +78,25 @@ pub fn range(unit: QuantityUnit, low: f64, high: f64) -> String {
     format!("{} to {}", figure(low, unit), figure(high, unit))
 }
 
+/// Words for a broker, and for a server in its place. Names never begin so: an article stands before, or `and` behind.
+const OF_SERVER: [(&str, &str); 4] = [
+    ("the broker", "the server"),
+    ("broker (", "server ("),
+    ("broker and generator", "server and generator"),
+    // A key of experiments on brokers.
+    (" (broker.ca)", ""),
+];
+
+/// A sentence on the broker as one on the server.
+fn of_server(sentence: &str) -> String {
+    let all = OF_SERVER.iter();
+    all.fold(sentence.to_owned(), |text, (broker, server)| {
+        text.replace(broker, server)
+    })
+}
+
 #[cfg(test)]
-mod loaded_tests;
+mod of_server_tests;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,7 @@ use archive::{
 
 use measure::ScenarioRole;
 
-use super::loaded::of_server;
-use super::{stall, verdict, warning};
+use super::{of_server, stall, verdict, warning};
 
 /// Findings of a run of probes whose sentences could speak of a broker.
 fn findings() -> Vec<Finding> {

@@ -3,28 +3,27 @@
 use archive::{Stall, StallWait, Stalled, Stood};
 use measure::ScenarioRole;
 
-use super::loaded;
 use crate::numbers::{count, counted, seconds};
 
 /// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
 /// of churn it delays cycles, as `items` says.
 #[must_use]
 pub fn stall(stall: &Stall, items: &str, role: ScenarioRole) -> String {
-    let sentence = format!(
+    let target = role.target();
+    format!(
         "{} at {:.1} s for {} ({}, {} delayed)",
         if stall.away && stall.who == Stalled::Broker {
-            "the broker was away"
+            format!("the {target} was away")
         } else if stall.away {
-            "bellows had no connection while the broker answered others"
+            format!("bellows had no connection while the {target} answered others")
         } else {
-            stopped(stall.who)
+            stopped(stall.who, target)
         },
         stall.at_s,
         seconds(stall.for_s),
         counted(stall.connections, "connection"),
         counted(stall.messages_delayed, one(items))
-    );
-    loaded::for_role(sentence, role)
+    )
 }
 
 /// The longest stall, and how many shorter ones there are, by who stood still: `…; 4 shorter stalls: 2 of the broker, 1
@@ -47,7 +46,7 @@ pub(super) fn longest_stall(stalls: &[&Stall], items: &str, role: ScenarioRole) 
     let of_each = shorter.iter().filter(|it| it.1 > 0);
     let of_each: Vec<String> = of_each
         .map(|(who, times)| match who {
-            Stalled::Broker => format!("{times} of the broker"),
+            Stalled::Broker => format!("{times} of the {}", role.target()),
             Stalled::Generator => format!("{times} of bellows"),
             Stalled::Machine => format!("{times} of the machine"),
         })
@@ -55,15 +54,15 @@ pub(super) fn longest_stall(stalls: &[&Stall], items: &str, role: ScenarioRole) 
     format!(
         "{told}; {}: {}",
         counted(of_all as u64, "shorter stall"),
-        loaded::for_role(of_each.join(", "), role)
+        of_each.join(", ")
     )
 }
 
-const fn stopped(who: Stalled) -> &'static str {
+fn stopped(who: Stalled, target: &str) -> String {
     match who {
-        Stalled::Broker => "the broker stopped answering",
-        Stalled::Generator => "bellows itself stood still",
-        Stalled::Machine => "the whole machine stood still",
+        Stalled::Broker => format!("the {target} stopped answering"),
+        Stalled::Generator => "bellows itself stood still".to_owned(),
+        Stalled::Machine => "the whole machine stood still".to_owned(),
     }
 }
 
@@ -82,7 +81,7 @@ pub(super) fn stalled(
     let is_broker = who == Stalled::Broker;
     let text = format!(
         "{} at {:.1} s for {}{times} ({}, {} delayed{}): {}",
-        stopped(who),
+        stopped(who, ScenarioRole::Broker.target()),
         stood.at_s,
         seconds(stood.for_s),
         counted(stood.connections, "connection"),

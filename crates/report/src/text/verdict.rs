@@ -3,7 +3,7 @@
 use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled, Verdict};
 use measure::ScenarioRole;
 
-use super::loaded;
+use super::of_server;
 use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
 
 /// Makes the sentences of a verdict.
@@ -14,10 +14,18 @@ pub fn verdict(verdict: &mut Verdict) {
         let first = verdict.reasons.first().filter(|reason| reason.decided);
         let first = first.map_or("", |reason| reason.code.as_str());
         let sentence = said_first(&verdict.facts, cause, first) + &said;
-        verdict.sentence = loaded::for_role(sentence, verdict.facts.role());
+        verdict.sentence = for_role(sentence, verdict.facts.role());
     }
     for reason in &mut verdict.reasons {
-        reason.text = loaded::for_role(said.reason(&reason.code), verdict.facts.role());
+        reason.text = for_role(said.reason(&reason.code), verdict.facts.role());
+    }
+}
+
+/// A sentence on the loaded system.
+fn for_role(sentence: String, role: ScenarioRole) -> String {
+    match role {
+        ScenarioRole::Server => of_server(&sentence),
+        ScenarioRole::Broker | ScenarioRole::Watcher => sentence,
     }
 }
 

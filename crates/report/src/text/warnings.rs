@@ -4,7 +4,7 @@ use archive::{CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, SentOf, 
 use measure::Nanos;
 
 use super::stalls::{gone_away, one, stalled};
-use super::{loaded, looks};
+use super::{looks, of_server};
 use crate::numbers::{count, counted, percent, rate};
 
 /// Words of a broker, a library or a system within the sentence of a warning.
@@ -43,7 +43,7 @@ pub fn warning(warning: &Warning) -> String {
         format!("{text}; {remedy}")
     };
     match warning.of_server {
-        true => loaded::of_server(&sentence),
+        true => of_server(&sentence),
         false => sentence,
     }
 }

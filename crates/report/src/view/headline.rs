@@ -9,11 +9,11 @@ use archive::{
 };
 use measure::{LatencySummary, Metric, Nanos, Phase, ScenarioRole};
 use serde::Serialize;
+use serde_json::Value;
 use stacks::{ProfileSummary, USUAL_EVENT};
 
-use super::destinations;
 use crate::numbers::{count, counted, seconds_digits, slowest, three_digits, weight};
-use crate::text::{of_server, scenario_name, shortened};
+use crate::text::{scenario_name, shortened};
 
 /// A piece of the sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -121,7 +121,7 @@ struct Clauses<'a> {
     what: String,
     latencies: Vec<String>,
     /// Owner of the CPU: `the broker`.
-    who: &'static str,
+    who: String,
     /// CPU that it used.
     used: String,
     /// The process that did most of it, and its share.
@@ -163,16 +163,7 @@ impl<'a> Clauses<'a> {
                 let name = it.function.as_str();
                 (share(it.total), name.strip_prefix('$').unwrap_or(name))
             }),
-            limited_by: summary
-                .verdict
-                .as_ref()
-                .map_or_else(String::new, |verdict| {
-                    let text = limits(verdict, &summary.stalls, facts.phases);
-                    match summary.loaded() {
-                        ScenarioRole::Server => of_server(&text),
-                        _ => text,
-                    }
-                }),
+            limited_by: limits(facts),
         }
     }
 
@@ -299,12 +290,15 @@ fn faults(summary: &RunSummary) -> String {
 }
 
 /// The outage, where there was one of any weight, and who limited the run.
-fn limits(verdict: &Verdict, stalls: &[Stall], phases: &[PhaseSpan]) -> String {
-    let away = away_s(stalls, phases);
+fn limits(facts: &Facts<'_>) -> String {
+    let Some(verdict) = &facts.summary.verdict else {
+        return String::new();
+    };
+    let away = away_s(&facts.summary.stalls, facts.phases);
     let outage = format!("no connection for {} s", seconds_digits(away));
-    match limited_by(verdict) {
-        limited if away <= LEAST_OUTAGE * measured_s(phases) => limited.to_owned(),
-        "" => outage,
+    match limited_by(verdict, facts.summary.loaded().target()) {
+        limited if away <= LEAST_OUTAGE * measured_s(facts.phases) => limited,
+        limited if limited.is_empty() => outage,
         limited => format!("{outage}; {limited}"),
     }
 }
@@ -328,17 +322,18 @@ fn away_s(stalls: &[Stall], phases: &[PhaseSpan]) -> f64 {
 }
 
 /// The verdict in three words; its sentence stands in a section of its own.
-const fn limited_by(verdict: &Verdict) -> &'static str {
-    match verdict.limited_by {
+fn limited_by(verdict: &Verdict, target: &str) -> String {
+    let text = match verdict.limited_by {
         // That all failed is said with their number.
         LimitedBy::Undecided if matches!(verdict.cause, Some(Cause::AllFailed)) => "",
-        LimitedBy::Broker => "limited by the broker",
+        LimitedBy::Broker => return format!("limited by the {target}"),
         LimitedBy::Generator => "limited by the generator",
         LimitedBy::Network => "limited by the network",
         // Where the rate was met, the flow says so.
         LimitedBy::Schedule => "",
         LimitedBy::Undecided => "what limited it is undecided",
-    }
+    };
+    text.to_owned()
 }
 
 fn plain(text: String) -> Part {
@@ -535,8 +530,7 @@ const MOST_KEPT: usize = 1_000;
 /// are meant: an attached broker has others, and so has one that a topology was put into.
 fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
     let topology = &record.topology;
-    let own = destinations::queues(&record.experiment);
-    if let Some(own) = own {
+    if let Some(own) = named_queues(&record.experiment) {
         let found = topology.queues.iter();
         let found = found.filter(|queue| own.contains(&queue.name));
         let kinds: BTreeSet<&str> = found.map(|queue| queue.kind.as_str()).collect();
@@ -591,14 +585,11 @@ fn latencies(f: &RunSummary) -> Vec<String> {
 }
 
 /// Owner of the measured CPU; a profile without load may be of any process.
-fn who(f: &RunSummary) -> &'static str {
+fn who(f: &RunSummary) -> String {
     if f.has_messages() || f.others().next().is_some() || !f.programs.is_empty() {
-        match f.loaded() {
-            ScenarioRole::Server => "the server",
-            _ => "the broker",
-        }
+        format!("the {}", f.loaded().target())
     } else {
-        "the process"
+        "the process".to_owned()
     }
 }
 
@@ -610,6 +601,44 @@ fn used(facts: &Facts<'_>) -> String {
     match facts.record.hardware.cores {
         0 => format!("{} cores", three_digits(cores)),
         all => format!("{} of {}", three_digits(cores), counted(all.into(), "core")),
+    }
+}
+
+/// Destinations of a run that are distinguished; nobody has more in one.
+const MOST_DESTINATIONS: u64 = 1_000_000;
+/// Prefix of a queue's name.
+const QUEUE: &str = "queue://";
+
+/// Queues of all loads; `None` without any, or with topics, whose queues the broker or the client names.
+fn named_queues(experiment: &Value) -> Option<BTreeSet<String>> {
+    let mut all = BTreeSet::new();
+    for load in experiment.get("load")?.as_array()? {
+        let is_program = load.get("kind").and_then(Value::as_str) == Some("command");
+        if is_program {
+            continue;
+        }
+        let numbered = load.get("num-destinations").and_then(Value::as_u64);
+        let numbered = numbered.unwrap_or(1).min(MOST_DESTINATIONS);
+        for text in destinations(load)? {
+            let name = match text.split_once("://") {
+                None => text,
+                Some(_) => text.strip_prefix(QUEUE)?,
+            };
+            match numbered {
+                1 => drop(all.insert(name.to_owned())),
+                several => all.extend((0..several).map(|number| format!("{name}{number}"))),
+            }
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+/// Destinations of a load; one where no list names several.
+fn destinations(load: &Value) -> Option<Vec<&str>> {
+    let several = load.get("destinations").and_then(Value::as_array);
+    match several.filter(|several| !several.is_empty()) {
+        Some(several) => several.iter().map(Value::as_str).collect(),
+        None => load.get("destination")?.as_str().map(|one| vec![one]),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use archive::{PerMessage, QueueRecord, RequestedSummary, Throughput, Topology};
+use serde_json::json;
 use stacks::{FunctionShare, ProfileSummary, WorkShare};
 
 fn summary() -> RunSummary {
@@ -358,27 +359,26 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
         name.clone_into(&mut queue.name);
     }
     let mut text = |load: serde_json::Value| {
-        record.experiment = serde_json::json!({ "load": [load] });
+        record.experiment = json!({ "load": [load] });
         said(&record, &summary(), None, false)
     };
-    let several =
-        text(serde_json::json!({ "destination": "queue://mine", "num-destinations": 200 }));
+    let several = text(json!({ "destination": "queue://mine", "num-destinations": 200 }));
     assert!(
         several.starts_with("54,800 msg/s into 200 quorum queues for 60 s;"),
         "{several}"
     );
-    let alone = text(serde_json::json!({ "destination": "queue://mine0" }));
+    let alone = text(json!({ "destination": "queue://mine0" }));
     assert!(
         alone.starts_with("54,800 msg/s into a quorum queue for 60 s;"),
         "{alone}"
     );
-    let unknown = text(serde_json::json!({ "destination": "queue://gone" }));
+    let unknown = text(json!({ "destination": "queue://gone" }));
     assert!(
         unknown.starts_with("54,800 msg/s into a queue for 60 s;"),
         "{unknown}"
     );
     // Who names a topic's queues is the client or the broker.
-    let topic = text(serde_json::json!({ "destination": "topic://t" }));
+    let topic = text(json!({ "destination": "topic://t" }));
     assert!(
         topic.starts_with("54,800 msg/s into 3 queues for 60 s;"),
         "{topic}"
@@ -531,4 +531,40 @@ fn shares_of_few_samples_are_not_told() {
         enough.contains("44.4 %") && !enough.contains("too few"),
         "{enough}"
     );
+}
+
+fn named(load: &Value) -> Option<Vec<String>> {
+    named_queues(&json!({ "load": load })).map(|all| all.into_iter().collect())
+}
+
+#[test]
+fn names_are_those_of_the_plan() {
+    let names = |all: &[&str]| Some(all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+    assert_eq!(
+        named(&json!([{ "destination": "queue://a" }])),
+        names(&["a"])
+    );
+    assert_eq!(
+        named(&json!([
+            { "destination": "queue://a", "num-destinations": 2 },
+            { "destination": "queue://a1" },
+            { "destination": "queue://x", "destinations": ["queue://b", "c"] },
+            { "kind": "command", "command": ["true"] },
+        ])),
+        names(&["a0", "a1", "b", "c"])
+    );
+}
+
+#[test]
+fn where_queues_are_not_named_there_are_none() {
+    for load in [
+        json!([{ "destination": "queue://a" }, { "destination": "topic://t" }]),
+        json!([{ "kind": "command", "destination": "queue://a" }]),
+        json!([{ "destination": 7 }]),
+        json!([{ "destinations": ["queue://a", 7] }]),
+        json!({}),
+    ] {
+        assert_eq!(named(&load), None, "{load}");
+    }
+    assert_eq!(named_queues(&Value::Null), None);
 }

@@ -2,7 +2,6 @@
 //! out the same, and the page's TypeScript types are made from these (`ui/src/core/view.ts`).
 
 mod comparison;
-mod destinations;
 mod distributions;
 mod figures;
 mod headline;
@@ -18,11 +17,10 @@ mod traces;
 
 use std::path::Path;
 
-use archive::file;
 use archive::{
     BrokerSummary, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader,
     RunRecord, RunState, SeriesPoint, Stalled, Tier, Topology, Verdict, Versions, Warning,
-    WarningCode,
+    WarningCode, file,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::{Serialize, Serializer};
