@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
+use experiment::NodeTrace;
 use load::scenario::{Operations, Scenario};
 use load::{
     Control, Error, OperationTally, Outcome, PhaseClock, Phases, RunEvent, SliceSink, Together,
 };
-use measure::{Clock, Counts, Metric, Nanos, Phase, Problem, Slice, Time};
+use measure::{Clock, Counts, Metric, Nanos, Phase, Problem, ScenarioRole, Slice, Time};
 
 use super::TracedBroker;
-use super::metrics::TraceMetrics;
 use super::node::{NodeNews, NodeTraces, Order, SeenCall};
-use experiment::NodeTrace;
 
 /// Longest set-up of a trace on a busy node, which begins this long before the measured phase.
 const LEAD: Nanos = Nanos::from_millis(2_000);
@@ -409,6 +408,40 @@ impl CallCounts {
     fn end(&mut self, at: Time, ends_phase: bool) {
         self.slice.end = at.max(self.slice.start);
         self.slice.ends_phase = ends_phase;
+    }
+}
+
+measure::metrics! {
+    /// The metrics of a trace.
+    struct TraceMetrics of "trace" {
+        duration: latency() "trace_duration", "call duration",
+            "a call of the traced function to its return, waits included";
+        calls: counter("calls") "trace_begun", "calls", "calls of the function";
+        returned: counter("calls") "trace_completed", "returned", "calls that returned in order";
+        raised: counter("calls") "trace_raised", "raised", "calls that an exception ended";
+        open: counter("calls") "trace_open", "open at the end",
+            "calls whose return was not seen: they have no latency, and may have had the worst";
+    }
+    at the end: open
+}
+
+impl TraceMetrics {
+    fn scenario(&self) -> &'static str {
+        self.duration.info().scenario
+    }
+
+    /// Others make the calls: their results are not judged, and none is due at a time.
+    const fn operations(&self) -> Operations {
+        Operations {
+            one: "call",
+            many: "calls",
+            role: ScenarioRole::Watcher,
+            begun: self.calls,
+            completed: self.returned,
+            failed: None,
+            scheduled: None,
+            latency: self.duration,
+        }
     }
 }
 

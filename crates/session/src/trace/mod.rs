@@ -7,7 +7,6 @@
 
 mod beside;
 mod log;
-mod metrics;
 mod node;
 
 use std::collections::BTreeMap;
