@@ -1,16 +1,14 @@
-//! Clients: producers and consumers.
+//! Clients: producers and consumers, and the messages that they send.
 
 use experiment::{LoadSpec, SizeSpec};
 use load::{
-    Ack, AmqpConsumers, AmqpDestination, Argument, Consumers, LatencyStep, QueueType, Refusal,
-    ServiceTime, StreamOffset,
+    Ack, AmqpConsumers, AmqpDestination, Argument, Consumers, LatencyStep, MessageProperties,
+    QueueType, Refusal, ServiceTime, StreamOffset,
 };
-use measure::{Length, LengthRange, Rate};
+use measure::{Length, LengthRange, Nanos, Rate};
 
-use super::properties;
-use super::queues::Kind;
-use super::text::key_values;
-use super::values::{Values, bad};
+use super::topology::{Agents, Kind};
+use super::values::{Values, bad, key_values};
 use crate::failure::Failure;
 
 /// The argument of a subscription's start in a stream.
@@ -26,41 +24,6 @@ const FIELDS: u32 = 1_000;
 const BODIES: u32 = 100;
 /// PerfTest's default time-out of confirms.
 const CONFIRM_TIMEOUT_S: u32 = 30;
-
-/// Numbers of connections, and of channels of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Agents {
-    pub(super) producers: usize,
-    pub(super) producer_channels: usize,
-    pub(super) consumers: usize,
-    pub(super) consumer_channels: usize,
-}
-
-impl Agents {
-    /// Reads -x, -X, -y and -Y.
-    pub(super) fn read(values: &Values) -> Result<Self, Failure> {
-        let channels = |long| match values.whole(long, 1)? {
-            0 => Err(bad(long, "0", "1 channel or more")),
-            channels => Ok(channels as usize),
-        };
-        Ok(Self {
-            producers: values.whole("producers", 1)? as usize,
-            producer_channels: channels("producer-channel-count")?,
-            consumers: values.whole("consumers", 1)? as usize,
-            consumer_channels: channels("consumer-channel-count")?,
-        })
-    }
-
-    /// Each channel of a producer sends by itself.
-    pub(super) const fn all_producers(self) -> usize {
-        self.producers.saturating_mul(self.producer_channels)
-    }
-
-    /// Each channel of a consumer receives by itself.
-    pub(super) const fn all_consumers(self) -> usize {
-        self.consumers.saturating_mul(self.consumer_channels)
-    }
-}
 
 /// Whether `-f` has this value.
 pub(super) fn has_flag(values: &Values, flag: &str) -> bool {
@@ -138,7 +101,7 @@ pub(super) fn producing(
         recover: recovery(values)?,
         ..spec
     };
-    properties::fill(values, spec)
+    with_properties(values, spec)
 }
 
 /// Connections that clients with several channels share; with one channel each has its own.
@@ -352,4 +315,62 @@ fn arguments(values: &Values) -> Result<(Arguments, Option<StreamOffset>), Failu
     let offset = read.into_iter().flatten().next();
     let offset = offset.ok_or_else(|| bad("stream-consumer-offset", word, needed))?;
     Ok((arguments, Some(offset)))
+}
+
+/// Adds `-mp` and `-T` to a load: properties and headers of every message.
+fn with_properties(values: &Values, mut spec: LoadSpec) -> Result<LoadSpec, Failure> {
+    let mut properties = MessageProperties {
+        content_type: values.text("body-content-type").map(str::to_owned),
+        ..MessageProperties::default()
+    };
+    let given = values.text("message-properties").unwrap_or_default();
+    for (key, value) in key_values("message-properties", given)? {
+        let text = || Some(value.to_string());
+        match key.as_str() {
+            "contentType" => properties.content_type = text(),
+            "contentEncoding" => properties.content_encoding = text(),
+            "correlationId" => properties.correlation_id = text(),
+            "replyTo" => properties.reply_to = text(),
+            "messageId" => properties.message_id = text(),
+            "type" => properties.message_type = text(),
+            "userId" => properties.user_id = text(),
+            "appId" => properties.app_id = text(),
+            "clusterId" => properties.cluster_id = text(),
+            "priority" => properties.priority = Some(number(&key, &value)?),
+            "timestamp" => properties.timestamp = Some(timestamp(&value)?),
+            "expiration" => {
+                let ms: u32 = number(&key, &value)?;
+                spec.ttl = Some(Length(Nanos::from_millis(ms.into())));
+            }
+            "deliveryMode" => spec.persistent = number::<u8>(&key, &value)? == 2,
+            _ => {
+                spec.headers.insert(key, value);
+            }
+        }
+    }
+    spec.properties = properties;
+    Ok(spec)
+}
+
+fn number<T: TryFrom<i64>>(key: &str, value: &Argument) -> Result<T, Failure> {
+    let read = match value {
+        Argument::Integer(number) => T::try_from(*number).ok(),
+        _ => None,
+    };
+    let given = || format!("{key}={value}");
+    read.ok_or_else(|| bad("message-properties", &given(), "a whole number that fits"))
+}
+
+/// `2024-05-01T12:00:00Z` in seconds since 1970.
+fn timestamp(value: &Argument) -> Result<u64, Failure> {
+    let text = value.to_string();
+    let read = text.parse::<jiff::Timestamp>().ok();
+    read.and_then(|at| u64::try_from(at.as_second()).ok())
+        .ok_or_else(|| {
+            bad(
+                "message-properties",
+                &text,
+                "a time such as 2024-05-01T12:00:00Z",
+            )
+        })
 }

@@ -8,12 +8,10 @@ use load::StopCondition;
 use measure::{Length, Nanos};
 use report::perf_test::{Columns, Lines, Unit};
 
-use super::clients::{self, Agents};
 use super::exposition::Exposition;
-use super::nodes;
-use super::queues;
-use super::topology;
+use super::topology::{self, Agents};
 use super::values::{Values, bad};
+use super::{clients, nodes};
 use crate::failure::Failure;
 
 /// Options by the keys of an experiment that they set.
@@ -64,7 +62,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
     values.check()?;
     flags(values)?;
     threads(values)?;
-    let kind = queues::kind(values)?;
+    let kind = topology::kind(values)?;
     let lines = Lines {
         id: values.text("id").map_or(id, str::to_owned),
         columns: Columns {
