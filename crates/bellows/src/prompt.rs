@@ -1,13 +1,19 @@
-//! Asking a person for a secret, which is neither shown nor kept.
+//! Secrets, which are neither shown nor kept: asked of a person, or read from a file or a variable, since others would
+//! see an option in the list of processes.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read as _, Write};
+use std::path::Path;
 
 use measure::Problem;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use web::Secret;
 
 use crate::failure::Failure;
 use crate::signals;
+
+/// Bytes of a file with a secret.
+const LONGEST: u64 = 64 << 10;
 
 /// Echoes again when it is dropped.
 struct Silent<'a>(&'a File, Termios);
@@ -55,4 +61,23 @@ pub(crate) fn secret(question: &str) -> Result<Option<String>, Failure> {
     }
     let _ = terminal.write_all(b"\n");
     Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// The only line of a file, or else the variable, where it is set.
+pub(crate) fn given_secret(file: Option<&Path>, variable: &str) -> Result<Option<Secret>, Failure> {
+    let Some(path) = file else {
+        let set = std::env::var(variable).ok();
+        return Ok(set.filter(|it| !it.is_empty()).map(Secret::new));
+    };
+    let mut text = String::new();
+    let opened = File::open(path).map(|file| file.take(LONGEST + 1));
+    let read = opened.and_then(|mut file| file.read_to_string(&mut text));
+    read.map_err(|error| Failure::io("read", path, &error))?;
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() || text.len() as u64 > LONGEST || text.contains(char::is_control) {
+        let cause = format!("{} holds no password or token", path.display());
+        return Err(Failure::failed(cause, "write it on its only line")
+            .observed(format_args!("{} bytes", text.len())));
+    }
+    Ok(Some(Secret::new(text)))
 }

@@ -6,8 +6,7 @@ use load::scenario::churn::ChurnKind;
 use measure::{Bytes, Length, Rate};
 
 use super::args::from_one;
-use super::perform;
-use super::running_broker::RunningBrokerArgs;
+use super::perform::{self, RunningBrokerArgs};
 use crate::failure::{Done, Failure};
 
 const EXAMPLES: &str = "\

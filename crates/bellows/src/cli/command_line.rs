@@ -10,11 +10,10 @@ use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
-use experiment::LoadSpec;
+use experiment::{LoadSpec, OptionNames};
 use web::Secret;
 
 use super::Cli;
-use super::option_names::OPTION_NAMES;
 
 /// A URL, whose password `Debug` does not show.
 #[derive(Clone)]
@@ -51,6 +50,60 @@ impl fmt::Debug for Assignment {
         f.write_str(&web::redact::assignment(&self.0))
     }
 }
+
+/// A header `NAME: VALUE`, whose value `Debug` does not show.
+#[derive(Clone)]
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) value: Secret,
+}
+
+impl FromStr for Header {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // What was typed may be a secret, and is not repeated.
+        let (name, value) = text.split_once(':').ok_or("write NAME: VALUE")?;
+        Ok(Self {
+            name: name.trim().to_owned(),
+            value: Secret::new(value.trim()),
+        })
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ***", self.name)
+    }
+}
+
+impl Header {
+    /// A header as the archive keeps it.
+    pub(super) fn shown(text: &str) -> String {
+        text.parse::<Self>()
+            .map_or_else(|_| "***".to_owned(), |header| format!("{header:?}"))
+    }
+}
+
+/// Options of `client`, `producer`, `consumer`, `churn`, `probe` and `artemis perf` that are not called like the key of
+/// an experiment that they set.
+pub(super) const OPTION_NAMES: OptionNames = &[
+    ("load.0.url", "--consumer-url"),
+    ("ack", "--ack-every"),
+    ("arguments", "--queue-args"),
+    ("commit-every", "--commit-interval"),
+    ("consumer-commit-every", "--commit-interval"),
+    ("destination", "DESTINATION"),
+    ("destinations", "DESTINATION"),
+    ("declare", "--no-declare"),
+    ("ledger", "--no-ledger"),
+    ("oauth2.client-id", "--oauth2-client-id"),
+    ("oauth2.uri", "--oauth2-uri"),
+    ("phases.measure", "--duration"),
+    ("probe.0.url", "URL"),
+    ("producer-connections", "--shared-connections"),
+    ("subscription", "--shared"),
+];
 
 /// Variables of the environment that do not affect a run: those of output, and of where and how it is kept.
 const NOT_OF_THE_RUN: [&str; 5] = [
@@ -147,8 +200,8 @@ fn shown(parser: &ValueParser, value: &str) -> String {
         "***".to_owned()
     } else if kind == TypeId::of::<Url>() {
         web::redact::url(value)
-    } else if kind == TypeId::of::<super::header::Header>() {
-        super::header::Header::shown(value)
+    } else if kind == TypeId::of::<Header>() {
+        Header::shown(value)
     } else if kind == TypeId::of::<(String, load::Argument)>() {
         let (key, value) = value.split_once('=').unwrap_or_default();
         format!("{key}={}", web::redact::argument(key, value))

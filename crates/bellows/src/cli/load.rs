@@ -13,8 +13,7 @@ use measure::{Length, LengthRange};
 
 use super::args::{choice, from_one};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
-use super::perform;
-use super::running_broker::RunningBrokerArgs;
+use super::perform::{self, RunningBrokerArgs};
 use crate::failure::{Done, Failure};
 
 const CLIENT_EXAMPLES: &str = "\

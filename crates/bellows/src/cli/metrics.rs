@@ -3,11 +3,10 @@
 use clap::Args;
 use measure::Refused;
 use session::{ExportOptions, Exporter, MetricsTarget};
-use web::Secret;
 
 use super::command_line::Url;
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, prompt};
 
 /// Holds the password or token of the server for metrics.
 const TOKEN_VARIABLE: &str = "BELLOWS_METRICS_TOKEN";
@@ -60,8 +59,7 @@ impl MetricsArgs {
                 }
             })
         });
-        let secret = std::env::var(TOKEN_VARIABLE).ok();
-        let secret = secret.filter(|secret| !secret.is_empty());
+        let secret = prompt::given_secret(None, TOKEN_VARIABLE)?;
         if self.metrics_user.is_some() && secret.is_none() {
             return Err(Failure::usage(
                 "--metrics-user needs a password",
@@ -72,7 +70,7 @@ impl MetricsArgs {
             listen: self.metrics.clone(),
             target: parsed.transpose()?,
             user: self.metrics_user.clone(),
-            secret: secret.map(Secret::new),
+            secret,
         };
         let exporter = Exporter::start(&options, experiment)?;
         if let Some(url) = exporter.url().filter(|_| !quiet) {

@@ -3,18 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use archive::{Repeats, RepeatsSummary, RunRecord, RunState, RunSummary, Tier};
-use experiment::Experiment;
-use measure::Problem;
+use clap::Args;
+use experiment::{Experiment, Origin, PhasesSpec, ProfileSpec};
+use measure::{Length, Problem};
 use report::console::{self, Shape, Style};
 use session::{Error, Exporter, Observer, RunOptions, RunOutcome};
 use stacks::Profile;
 
-use super::args::{OutputArgs, RequireArgs};
-use super::{command_line, metrics};
+use super::args::{EventArgs, OutputArgs, RequireArgs};
+use super::command_line::{self, OPTION_NAMES};
+use super::connect::ConnectArgs;
+use super::metrics;
 use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
-use crate::signals::AtOnce;
-use crate::{output, pictures, signals};
+use crate::signals::{self, AtOnce};
+use crate::{output, pictures};
 
 /// A run that has ended and was shown.
 #[derive(Debug)]
@@ -384,6 +387,67 @@ pub(super) fn judge(output: &OutputArgs, record: &RunRecord) -> Result<Done, Fai
         Done::Fine
     };
     Ok(done)
+}
+
+/// The broker, what is kept and shown of a run on it, and what is required of the run.
+#[derive(Debug, Args)]
+pub(super) struct RunningBrokerArgs {
+    /// Warm-up before the measured phase, in seconds (or 500ms, 2m)
+    #[arg(long, value_name = "DURATION", default_value = "0")]
+    warmup: Length,
+    /// Profile the broker, which must run on this machine
+    #[arg(long)]
+    profile: bool,
+    #[command(flatten)]
+    event: EventArgs,
+    /// Keep no run folder and write no report
+    #[arg(long, conflicts_with_all = ["profile", "events"])]
+    no_archive: bool,
+    #[command(flatten)]
+    pub(super) connect: ConnectArgs,
+    #[command(flatten)]
+    require: RequireArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl RunningBrokerArgs {
+    /// An experiment on this broker that has no load yet.
+    ///
+    /// # Errors
+    /// As [`ConnectArgs::spec`].
+    pub(super) fn experiment(&self, name: String, measure: Length) -> Result<Experiment, Failure> {
+        let mut profile = ProfileSpec::default();
+        if !self.profile {
+            profile.events.clear();
+        }
+        self.event.apply(&mut profile);
+        Ok(Experiment {
+            name,
+            broker: self.connect.clone().spec()?,
+            phases: PhasesSpec {
+                warmup: self.warmup,
+                measure,
+                ..PhasesSpec::default()
+            },
+            profile,
+            origin: Origin::options(OPTION_NAMES),
+            ..Experiment::default()
+        })
+    }
+
+    /// Runs the experiment and shows it.
+    ///
+    /// # Errors
+    /// As [`experiment()`].
+    pub(super) fn perform(
+        &self,
+        experiment: &Experiment,
+        shape: Shape,
+    ) -> Result<Performed, Failure> {
+        let keep = !self.no_archive;
+        self::experiment(experiment, &self.output, &self.require, keep, shape)
+    }
 }
 
 #[cfg(test)]

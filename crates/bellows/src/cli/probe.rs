@@ -10,9 +10,7 @@ use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
-use super::command_line::Url;
-use super::header::Header;
-use super::option_names::OPTION_NAMES;
+use super::command_line::{Header, OPTION_NAMES, Url};
 use super::perform;
 use crate::failure::{Done, Failure};
 

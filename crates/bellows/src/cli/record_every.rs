@@ -9,21 +9,17 @@ use measure::{Bytes, Length, Problem, Refused, counted};
 use report::console::{Live, Shape, sanitise};
 use report::text::bytes;
 use session::{ContinuousOptions, PeriodEnd, Told};
-use web::Secret;
-use web::push::PushOptions;
-use web::push::PushTarget;
+use web::push::{PushOptions, PushTarget};
 
 use super::args::OutputArgs;
 use super::command_line::{self, Url};
 use super::perform::Watched;
 use crate::failure::{Done, Failure};
-use crate::output;
 use crate::run_options::run_options;
+use crate::{output, prompt};
 
 /// Holds the password or token for the server of `--push`.
 const TOKEN_VARIABLE: &str = "BELLOWS_PUSH_TOKEN";
-/// Bytes of a file with a token.
-const LONGEST_TOKEN: usize = 64 << 10;
 
 /// How a recording goes on for days.
 #[derive(Debug, Args)]
@@ -151,25 +147,7 @@ impl EveryArgs {
             let cause = format!("--push {url:?} is no server for profiles: {}", refused.what);
             Failure::usage(cause, refused.help).observed(format_args!("{url:?}"))
         })?;
-        let secret = match &self.push_token_file {
-            Some(path) => {
-                let text = std::fs::read_to_string(path);
-                let text = text.map_err(|e| Failure::io("read", path, &e))?;
-                let text = text.trim_start_matches('\u{feff}').trim();
-                if text.is_empty() || text.len() > LONGEST_TOKEN || text.contains(char::is_control)
-                {
-                    return Err(Failure::failed(
-                        format!("{} holds no token", path.display()),
-                        "write the token on its only line",
-                    )
-                    .observed(format_args!("{} bytes", text.len())));
-                }
-                Some(text.to_owned())
-            }
-            None => std::env::var(TOKEN_VARIABLE)
-                .ok()
-                .filter(|it| !it.is_empty()),
-        };
+        let secret = prompt::given_secret(self.push_token_file.as_deref(), TOKEN_VARIABLE)?;
         if self.push_user.is_some() && secret.is_none() {
             return Err(Failure::usage(
                 "--push-user needs a password",
@@ -179,7 +157,7 @@ impl EveryArgs {
         Ok(Some(PushOptions {
             target,
             user: self.push_user.clone(),
-            secret: secret.map(Secret::new),
+            secret,
             tenant: self.push_tenant.clone(),
         }))
     }

@@ -14,9 +14,8 @@ use web::scrape::{
 };
 
 use super::command_line::Url;
-use super::secret::secret;
 use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::{output, prompt, signals};
 
 /// Holds the password, or the token where no user is given.
 const PASSWORD_VARIABLE: &str = "BELLOWS_SCRAPE_PASSWORD";
@@ -157,7 +156,7 @@ impl ScrapeArgs {
                 );
             }
         }
-        let password = secret(self.password_file.as_deref(), PASSWORD_VARIABLE)?;
+        let password = prompt::given_secret(self.password_file.as_deref(), PASSWORD_VARIABLE)?;
         if self.user.is_some() && password.is_none() {
             let help = format!("set {PASSWORD_VARIABLE}, or name a file with --password-file");
             return Err(Failure::usage("--user needs a password", help));

@@ -12,7 +12,7 @@ use super::options::{
     ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending,
 };
 use crate::cli::clients::Consuming;
-use crate::cli::option_names::OPTION_NAMES;
+use crate::cli::command_line::OPTION_NAMES;
 use crate::failure::Failure;
 
 /// Artemis' consumers have a window of 1 MiB: a thousand messages of its default size.
