@@ -271,20 +271,20 @@ fn limit(values: &Values, long: &str) -> Result<u16, Failure> {
 
 fn poll(values: &Values) -> Result<Option<Length>, Failure> {
     let pause = values.whole("polling-interval", 0)?;
-    let pause = Length(measure::Nanos::from_millis(pause.into()));
+    let pause = Length(Nanos::from_millis(pause.into()));
     Ok(values.has("polling").then_some(pause))
 }
 
 fn latency(values: &Values) -> Result<Vec<LatencyStep>, Failure> {
     let fixed = values.whole("consumer-latency", 0)?;
     if !values.has("variable-latency") {
-        let step = LatencyStep::constant(measure::Nanos::from_micros(fixed.into()));
+        let step = LatencyStep::constant(Nanos::from_micros(fixed.into()));
         return Ok(Some(step).filter(|_| fixed > 0).into_iter().collect());
     }
     let step = |text: &String| {
         let (latency, seconds) = pair("variable-latency", text)?;
         Ok(LatencyStep {
-            latency: Length(measure::Nanos::from_micros(latency)),
+            latency: Length(Nanos::from_micros(latency)),
             length: Length::seconds(seconds),
         })
     };
