@@ -358,7 +358,7 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
     {
         name.clone_into(&mut queue.name);
     }
-    let mut text = |load: serde_json::Value| {
+    let mut text = |load: Value| {
         record.experiment = json!({ "load": [load] });
         said(&record, &summary(), None, false)
     };
