@@ -222,7 +222,7 @@ pub struct MessageProperties {
     pub headers: BTreeMap<String, Argument>,
     /// A priority from 0 on; queues need `x-max-priority` to heed it.
     pub priority: Option<u8>,
-    /// Correlation id.
+    /// The message's correlation id.
     pub correlation_id: Option<String>,
     /// Where answers go.
     pub reply_to: Option<String>,

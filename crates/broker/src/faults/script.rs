@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One fault: what, when, and how much of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// The fault.
+    /// Kind of the fault.
     pub kind: FaultKind,
     /// When it begins, after [`Origin`]; `None`: the broker's start.
     pub at: Option<Nanos>,
@@ -219,7 +219,7 @@ pub struct FaultSpec<K> {
     /// When, from the beginning of the measured phase on; for `bellows broker`, from the first
     /// client's connection on. Absent: as long as there is a broker.
     pub at: Option<Length>,
-    /// The fault.
+    /// Kind of the fault.
     pub kind: K,
     /// How long; a killed broker is started again then. Absent: to the end, for which a killed broker or node stays
     /// away; `stop`, `partition`, `stall` and `block` need it.
