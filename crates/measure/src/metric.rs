@@ -107,7 +107,8 @@ impl MetricInfo {
 
 /// A scenario's metrics as one table: field, how its values are kept, key, name, meaning. `resolve` registers them in
 /// the order of the table, for a scenario of this kind ([`Metric::register_for`]). `recorded` are those of intervals;
-/// `all` adds the ones named behind the table, which are known when all is over.
+/// `all` are in the order of the table, too: readers register them in this order. The ones named behind the table are
+/// known when all is over.
 #[macro_export]
 macro_rules! metrics {
     (
@@ -141,14 +142,13 @@ macro_rules! metrics {
 
             $visible fn recorded(self) -> Vec<$crate::Metric> {
                 let last = [$(self.$last),+];
-                let all = [$(self.$field),+].into_iter();
-                all.filter(|metric| !last.contains(metric)).collect()
+                let mut all = self.all();
+                all.retain(|metric| !last.contains(metric));
+                all
             }
 
             $visible fn all(self) -> Vec<$crate::Metric> {
-                let mut all = self.recorded();
-                all.extend([$(self.$last),+]);
-                all
+                vec![$(self.$field),+]
             }
         }
     };
@@ -515,7 +515,7 @@ mod tests {
         );
         assert_eq!(
             keys(of_kind.all()),
-            ["toy_whole", "toy_wait", "toy_most", "toy_open"]
+            ["toy_whole", "toy_wait", "toy_open", "toy_most"]
         );
         assert_eq!(own.wait.key(), "toy_red_ball_wait");
         assert_eq!(
