@@ -92,12 +92,12 @@ impl RunEntry {
     }
 
     /// The rate that stands for the run, and its unit where that is not messages: the larger one of
-    /// sent and received, or that of the first scenario where there were no messages. A recording has none.
+    /// sent and received, or that of the operations of its main load. A recording has none.
     #[must_use]
     pub fn rate(&self) -> Option<(f64, Option<&str>)> {
         let record = self.record.as_ref().ok()?;
         let summary = record.summary.as_ref()?;
-        let (_, of) = summary.scenarios().next()?;
+        let (_, of) = summary.main_load()?;
         Some(match &of.flow {
             Some(flow) => (flow.sent.rate.max(flow.received.rate), None),
             None => (of.rate, Some(of.unit.as_str())),
@@ -113,7 +113,7 @@ impl RunEntry {
             .map(|it| (it, summary.messages().latency.get(it)))
             .into_iter();
         let recorded = of_messages.find(|(_, latency)| latency.count > 0);
-        recorded.or_else(|| summary.others().next()?.1.headline())
+        recorded.or_else(|| summary.others().find_map(|(_, of)| of.headline()))
     }
 }
 

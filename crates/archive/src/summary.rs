@@ -80,8 +80,7 @@ impl RunSummary {
     /// Items that stalls delay: messages, or the operations of a run without them.
     #[must_use]
     pub fn items(&self) -> &str {
-        self.loads()
-            .next()
+        self.main_load()
             .map_or(MESSAGES, |(_, of)| of.unit.as_str())
     }
 
@@ -107,6 +106,13 @@ impl RunSummary {
     pub fn loads(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
         self.scenarios()
             .filter(|(_, of)| of.role != ScenarioRole::Watcher)
+    }
+
+    /// The load that stands for the run: the first one that was not idle, else the first.
+    #[must_use]
+    pub fn main_load(&self) -> Option<(&str, &ScenarioSummary)> {
+        let working = self.loads().find(|(_, of)| !of.is_idle());
+        working.or_else(|| self.loads().next())
     }
 
     /// Outcome of the messages; empty where the run had no load of them.
@@ -139,11 +145,11 @@ impl RunSummary {
         self.messages_mut().flow.get_or_insert_default()
     }
 
-    /// Operations that the first scenario's schedule requested; `None` where a producer is unthrottled or waits for
+    /// Operations that the schedule of the main load requested; `None` where a producer is unthrottled or waits for
     /// answers.
     #[must_use]
     pub fn requested(&self) -> Option<&RequestedSummary> {
-        self.loads().next()?.1.requested.as_ref()
+        self.main_load()?.1.requested.as_ref()
     }
 
     /// Whether messages were sent or received.
@@ -279,6 +285,17 @@ pub struct MessageFlow {
 }
 
 impl ScenarioSummary {
+    /// Whether nothing was requested and nothing was done: consumers of an empty queue are idle.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let is_requested = |it: &RequestedSummary| it.rate > 0.0 || it.total > 0.0;
+        let is_moved = |it: &MessageFlow| it.sent.total > 0 || it.received.total > 0;
+        self.rate <= 0.0
+            && self.counts.values().all(|count| *count == 0)
+            && !self.requested.as_ref().is_some_and(is_requested)
+            && !self.flow.as_ref().is_some_and(is_moved)
+    }
+
     /// The count with this key, alone or behind the scenario's name (`probe_failed`); 0 where there is none.
     #[must_use]
     pub fn count(&self, key: &str) -> u64 {

@@ -3,7 +3,10 @@
 use measure::{Metric, MetricKind, ScenarioRole};
 use serde_json::json;
 
-use crate::{BrokerSummary, RunSummary, ScenarioSummary};
+use crate::{
+    BrokerSummary, Labels, MessageFlow, RequestedSummary, RunEntry, RunRecord, RunSummary,
+    ScenarioSummary,
+};
 
 fn churned() -> ScenarioSummary {
     let completed = Metric::named("completed", MetricKind::Counter).expect("a key");
@@ -37,6 +40,53 @@ fn a_run_without_messages_says_nothing_of_them_and_is_read_again() {
     assert!(churn.get("sent").is_none(), "{object:#}");
     summary.broker.pid = Some(4711);
     assert_eq!(read_again(&summary)["broker"], json!({"pid": 4711}));
+}
+
+/// The rate of a run with this summary among others.
+fn listed_rate(summary: &RunSummary) -> Option<(f64, String)> {
+    let entry = RunEntry {
+        dir: "x".into(),
+        id: "x".into(),
+        record: Ok(RunRecord {
+            summary: Some(summary.clone()),
+            ..RunRecord::default()
+        }),
+        labels: Ok(Labels::default()),
+        bytes: 0,
+        active: false,
+    };
+    let (rate, unit) = entry.rate()?;
+    Some((rate, unit.unwrap_or("messages").to_owned()))
+}
+
+#[test]
+fn consumers_that_got_nothing_do_not_stand_for_the_churn_beside_them() {
+    let mut summary = RunSummary::default();
+    let watched = ScenarioSummary {
+        unit: "calls".into(),
+        role: ScenarioRole::Watcher,
+        rate: 114.0,
+        ..ScenarioSummary::default()
+    };
+    summary.insert("trace", watched);
+    assert_eq!(listed_rate(&summary), None, "a watcher is no load");
+    *summary.flow_mut() = MessageFlow::default();
+    assert_eq!(listed_rate(&summary), Some((0.0, "messages".into())));
+    let churn = ScenarioSummary {
+        rate: 50.0,
+        ..churned()
+    };
+    summary.insert("churn", churn);
+    assert_eq!(listed_rate(&summary), Some((50.0, "cycles".into())));
+    assert_eq!(summary.items(), "cycles");
+    // Messages that were due and not sent are what the run is about.
+    let requested = RequestedSummary {
+        rate: 10.0,
+        ..RequestedSummary::default()
+    };
+    summary.messages_mut().requested = Some(requested);
+    assert_eq!(listed_rate(&summary), Some((0.0, "messages".into())));
+    assert_eq!(summary.items(), "messages");
 }
 
 #[test]
