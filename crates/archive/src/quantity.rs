@@ -6,8 +6,8 @@ use std::str::FromStr;
 use measure::{LatencySummary, Recorder, Refused, ScenarioRole, Summaries};
 
 use crate::{
-    Cause, Finding, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary, ScenarioSummary,
-    SeriesPoint, Warning, WarningCode,
+    Cause, Finding, MessageFlow, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary,
+    ScenarioSummary, SeriesPoint, Throughput, Warning, WarningCode,
 };
 
 /// A figure of a summary: a statistic of a latency, or one of a table's.
@@ -100,6 +100,7 @@ const NO_LEDGER: &str = "no ledger was kept";
 const NO_MESSAGE: &str = "the ledger followed no message";
 const NOT_SENT: &str = "no message was sent";
 const NOT_EXACT: &str = "the ledger's counts are not exact";
+const NO_FLOW: &str = "bellows itself sent and received no messages";
 const NO_OPERATIONS: &str = "there was no churn";
 const NO_REQUESTS: &str = "there was no probe";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
@@ -146,26 +147,26 @@ fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u6
     }
 }
 
-/// A figure of the first scenario other than messages.
-fn operations(
-    summary: &RunSummary,
-    of: fn(&ScenarioSummary) -> Option<f64>,
-    missing: &'static str,
-) -> Observed {
-    let (_, scenario) = summary.others().next().ok_or(NO_OPERATIONS)?;
-    of(scenario).ok_or(missing)
+/// A rate of messages. Of those that programs send nobody knows it.
+fn message_rate(summary: &RunSummary, of: fn(&MessageFlow) -> Throughput) -> Observed {
+    let flow = summary.messages().flow.as_ref().ok_or(NO_FLOW)?;
+    Ok(of(flow).rate)
 }
 
-/// A figure of the first probe.
-fn requests(
-    summary: &RunSummary,
-    of: fn(&ScenarioSummary) -> Option<f64>,
-    missing: &'static str,
-) -> Observed {
-    let mut all = summary.scenarios();
-    let found = all.find(|(_, scenario)| scenario.role == ScenarioRole::Server);
-    let (_, scenario) = found.ok_or(NO_REQUESTS)?;
-    of(scenario).ok_or(missing)
+/// The first scenario other than messages with this role: churn, or a probe.
+fn operations(summary: &RunSummary, role: ScenarioRole) -> Result<&ScenarioSummary, &'static str> {
+    let mut all = summary.others();
+    let found = all.find(|(_, scenario)| scenario.role == role);
+    found.map(|(_, scenario)| scenario).ok_or(match role {
+        ScenarioRole::Server => NO_REQUESTS,
+        ScenarioRole::Broker | ScenarioRole::Watcher => NO_OPERATIONS,
+    })
+}
+
+/// Share of its requested operations that such a scenario began.
+fn achieved(summary: &RunSummary, role: ScenarioRole) -> Observed {
+    let requested = operations(summary, role)?.requested.as_ref();
+    requested.and_then(|it| it.achieved).ok_or(NOT_REQUESTED)
 }
 
 /// Count of a second, divided by its measured length.
@@ -185,15 +186,15 @@ fn memory(used: Option<ProcessUsage>) -> Observed {
 /// Everything but latencies that can be required.
 static FIGURES: [Figure; 23] = [
     figure("sent rate", QuantityUnit::PerSecond, |s| {
-        Ok(s.flow().sent.rate)
+        message_rate(s, |flow| flow.sent)
     })
     .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| {
-        Ok(s.flow().completed.rate)
+        message_rate(s, |flow| flow.completed)
     })
     .in_second(|p| rate(p, p.counters.completed)),
     figure("received rate", QuantityUnit::PerSecond, |s| {
-        Ok(s.flow().received.rate)
+        message_rate(s, |flow| flow.received)
     })
     .in_second(|p| rate(p, p.counters.received)),
     figure("achieved", QuantityUnit::Share, |s| {
@@ -236,8 +237,10 @@ static FIGURES: [Figure; 23] = [
     })
     .in_second(|p| {
         let messages = p.counters.sent.max(p.counters.received);
-        let alone = messages > 0 && p.scenarios().next().is_none();
-        let broker = p.broker.filter(|_| alone).ok_or(NO_CPU)?;
+        let mut others = p.scenarios();
+        let is_alone = others.all(|(name, _)| ScenarioRole::of(name) == ScenarioRole::Watcher);
+        let is_known = messages > 0 && is_alone;
+        let broker = p.broker.filter(|_| is_known).ok_or(NO_CPU)?;
         Ok(broker.cpu_cores * p.dt * 1e9 / messages as f64)
     }),
     figure(Quantity::CORES, QuantityUnit::Cores, |s| {
@@ -264,16 +267,16 @@ static FIGURES: [Figure; 23] = [
             .fold(0.0, f64::max))
     }),
     figure("cycles rate", QuantityUnit::PerSecond, |s| {
-        operations(s, |of| Some(of.rate), NO_OPERATIONS)
+        operations(s, ScenarioRole::Broker).map(|of| of.rate)
     }),
     figure("cycles achieved", QuantityUnit::Share, |s| {
-        operations(s, |of| of.requested.as_ref()?.achieved, NOT_REQUESTED)
+        achieved(s, ScenarioRole::Broker)
     }),
     figure("requests rate", QuantityUnit::PerSecond, |s| {
-        requests(s, |of| Some(of.rate), NO_REQUESTS)
+        operations(s, ScenarioRole::Server).map(|of| of.rate)
     }),
     figure("requests achieved", QuantityUnit::Share, |s| {
-        requests(s, |of| of.requested.as_ref()?.achieved, NOT_REQUESTED)
+        achieved(s, ScenarioRole::Server)
     }),
 ];
 
@@ -297,11 +300,11 @@ impl Quantity {
         let with_messages = summary.has_messages();
         let rates = ["sent rate", "completed rate", "received rate"];
         let rates = rates.into_iter().filter(|_| with_messages);
-        let rate_of = |of: &ScenarioSummary| match of.role {
-            ScenarioRole::Server => "requests rate",
-            ScenarioRole::Broker | ScenarioRole::Watcher => "cycles rate",
-        };
-        let operations = summary.others().next().map(|(_, of)| rate_of(of));
+        let operations = summary.others().find_map(|(_, of)| match of.role {
+            ScenarioRole::Server => Some("requests rate"),
+            ScenarioRole::Broker => Some("cycles rate"),
+            ScenarioRole::Watcher => None,
+        });
         let latencies = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
         let latencies = latencies.flat_map(|(of, _)| {
             let statistic = |wanted| Self(Which::Latency(of.name().to_owned(), wanted));
@@ -356,6 +359,8 @@ impl Quantity {
         let is_missed = is_rate_missed(summary);
         let rate = messages.filter(|_| summary.requested().is_none() || is_missed);
         let are_paced = summary.others().any(|(_, of)| of.requested.is_some());
+        let mut others = summary.others();
+        let is_alone = others.all(|(_, of)| of.role == ScenarioRole::Watcher);
         all.retain(|it| match (it.latency(), it.name().as_str()) {
             (Some(of), _) => {
                 let is_part = PARTS.iter().any(|it| of.ends_with(it));
@@ -363,7 +368,7 @@ impl Quantity {
             }
             (None, "broker cpu" | "broker memory") => true,
             // With operations that nobody paced it says how many there were, which is a figure of its own.
-            (None, Self::CORES) => summary.others().next().is_none() || are_paced,
+            (None, Self::CORES) => is_alone || are_paced,
             (None, "cycles rate") => !are_paced || is_missed,
             (None, name) => Some(name) == rate,
         });

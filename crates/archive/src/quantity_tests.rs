@@ -4,7 +4,7 @@ use measure::Metric;
 use measure::ledger::LedgerSummary;
 
 use super::*;
-use crate::{MessageFlow, PerMessage, Rss, Stall, Throughput, Tier};
+use crate::{MESSAGES, PerMessage, Rss, Stall, Tier};
 
 /// A run with every figure: messages, harm to them, and a scenario of this role.
 fn whole(role: ScenarioRole) -> RunSummary {
@@ -96,6 +96,61 @@ fn few_figures_are_decided_and_what_came_to_harm_is_among_them() {
     assert_eq!(names(cycles), format!("received rate, cycles rate, {rest}"));
     let requests = Quantity::decided(&whole(ScenarioRole::Server));
     assert_eq!(names(requests), format!("received rate, {rest}"));
+}
+
+#[test]
+fn a_watcher_is_no_load_and_a_probe_no_churn() {
+    let cycles: Quantity = "cycles rate".parse().expect("a figure");
+    for (role, churned) in [
+        (ScenarioRole::Broker, Ok(1.0)),
+        (ScenarioRole::Server, Err(NO_OPERATIONS)),
+        (ScenarioRole::Watcher, Err(NO_OPERATIONS)),
+    ] {
+        let mut summary = whole(role);
+        assert_eq!(cycles.of(&summary), churned, "{role:?}");
+        let shown = names(Quantity::headline(&summary));
+        assert_eq!(shown.contains("cycles rate"), churned.is_ok(), "{shown}");
+        // The broker's time is that of all of its load.
+        summary.messages_mut().cpu_us_each = PerMessage::default();
+        summary.cpu_cores.broker = Some(1.0);
+        let decided = names(Quantity::decided(&summary));
+        let is_alone = role == ScenarioRole::Watcher;
+        assert_eq!(decided.contains(Quantity::CORES), is_alone, "{decided}");
+    }
+}
+
+#[test]
+fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
+    let cpu: Quantity = "broker cpu".parse().expect("a figure");
+    for (beside, known) in [("trace_publish", Ok(1e6)), ("churn", Err(NO_CPU))] {
+        let mut point = SeriesPoint {
+            dt: 1.0,
+            broker: Some(ProcessUsage {
+                cpu_cores: 1.0,
+                ..ProcessUsage::default()
+            }),
+            ..SeriesPoint::default()
+        };
+        point.counters.sent = 1_000;
+        point
+            .scenarios
+            .insert(beside.to_owned(), Default::default());
+        assert_eq!(cpu.in_second(&point, &Recorder::new()), known, "{beside}");
+    }
+}
+
+#[test]
+fn rates_of_messages_that_nobody_saw_are_unknown() {
+    let mut summary = whole(ScenarioRole::Server);
+    summary.scenarios.remove(MESSAGES);
+    for name in ["sent rate", "completed rate", "received rate"] {
+        let rate: Quantity = name.parse().expect("a figure");
+        assert_eq!(rate.of(&summary), Err(NO_FLOW), "{name}");
+    }
+    // Consumers that got nothing received 0/s.
+    *summary.flow_mut() = MessageFlow::default();
+    let received: Quantity = "received rate".parse().expect("a figure");
+    assert_eq!(received.of(&summary), Ok(0.0));
 }
 
 #[test]
