@@ -288,7 +288,8 @@ impl Recording<'_> {
         };
         let (begun, late) = scenario.begun_of_due(outcome, &self.measured);
         let requested = scenario.requested.as_ref();
-        let is_known = ended > 0 && self.context.scenarios.len() == 1;
+        let loads = self.context.scenarios.iter().filter(|it| it.is_load());
+        let is_known = ended > 0 && scenario.is_load() && loads.count() == 1;
         let us = self.measured_length.as_secs_f64() * 1e6;
         let us_each = |cores: Option<f64>| Some(cores.filter(|_| is_known)? * us / ended as f64);
         Some(ScenarioSummary {

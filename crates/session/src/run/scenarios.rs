@@ -3,7 +3,7 @@
 use archive::{RequestedSummary, RequestedWindow};
 use load::scenario::{Operations, Scenario};
 use load::{Outcome, Silence};
-use measure::{Counts, Interval, Metric, Nanos, Phase, Time};
+use measure::{Counts, Interval, Metric, Nanos, Phase, ScenarioRole, Time};
 
 /// The run's state of one scenario.
 #[derive(Clone, Debug)]
@@ -29,6 +29,12 @@ impl ScenarioContext {
             in_flight_limit: scenario.in_flight_limit(),
             achieved: Achieved::default(),
         })
+    }
+
+    /// Whether it loads the system; a trace only watches.
+    pub(crate) fn is_load(&self) -> bool {
+        let operations = self.operations.as_ref();
+        operations.is_none_or(|of| of.role != ScenarioRole::Watcher)
     }
 
     /// Work due in the measured phase: operations that began, and how many of them over 1 ms late; of messages, those

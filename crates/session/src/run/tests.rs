@@ -4,9 +4,10 @@ use archive::{
     FailedBy, FaultOutcome, Finding, RunReader, SeriesName, SeriesUnit, Tier, TraceSummary,
     Warning, WarningCode,
 };
+use load::scenario::Operations;
 use load::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 use measure::ledger::LedgerSummary;
-use measure::{Metric, Phase};
+use measure::{Metric, MetricKind, Phase, ScenarioRole};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow, Unread};
 use super::*;
@@ -203,7 +204,14 @@ pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<Run
 
 /// Warm-up, measured phase and a second of drain, as a load would tell them.
 fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>) -> RunOutcome {
-    let (context, record, writer) = begun(dir);
+    played(begun(dir), observer, error)
+}
+
+fn played(
+    (context, record, writer): (RunContext, RunRecord, Option<RunWriter>),
+    observer: &mut Heard,
+    error: Option<load::Error>,
+) -> RunOutcome {
     let usage = Box::new(Metered::default());
     let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, observer);
     recording.event(RunEvent::Connected {
@@ -241,6 +249,39 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         processes: Vec::new(),
         warnings: Vec::new(),
     })
+}
+
+/// Another scenario beside messages leaves the CPU of a message unknown, unless it only watches.
+#[test]
+fn a_trace_beside_messages_leaves_their_cpu_known() {
+    let metric = |key| Metric::named(key, MetricKind::Counter).unwrap();
+    for (role, known) in [(ScenarioRole::Watcher, true), (ScenarioRole::Broker, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut begun = begun(dir.path());
+        let beside = ScenarioContext {
+            name: "beside",
+            operations: Some(Operations {
+                one: "call",
+                many: "calls",
+                role,
+                begun: metric("beside_begun"),
+                completed: metric("beside_completed"),
+                failed: None,
+                scheduled: None,
+                latency: Metric::SEND_DELAY,
+            }),
+            ..begun.0.scenarios[0].clone()
+        };
+        begun.0.scenarios.push(beside);
+        let ended = played(begun, &mut Heard::default(), None);
+        let summary = ended.record.summary.as_ref().unwrap();
+        let cost = summary.messages().cpu_us_each.broker;
+        assert_eq!(cost.is_some(), known, "{cost:?}");
+        assert_eq!(
+            summary.scenarios["beside"].cpu_us_each,
+            archive::PerMessage::default()
+        );
+    }
 }
 
 #[test]
