@@ -9,6 +9,7 @@ use archive::{
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Counts, Metric, Phase, ScenarioRole, Summaries};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::distributions::Distributions;
 use super::series::short;
@@ -99,48 +100,49 @@ pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
     }
     let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
     let all = Sum::of(&run.points, |_| true);
-    let mut summary = measured.summary(&all, found.measured.messages());
     let experiment = &run.record.experiment;
-    let kind = experiment
-        .pointer("/broker/kind")
-        .and_then(serde_json::Value::as_str);
+    let mut summary = measured.summary(&all, experiment, found.measured.messages());
+    let kind = experiment.pointer("/broker/kind").and_then(Value::as_str);
     summary.broker = BrokerSummary {
         kind: kind.unwrap_or_default().to_owned(),
         ..BrokerSummary::default()
     };
     summary.warnings.clone_from(&run.record.warnings);
-    for (name, counts) in &measured.scenarios {
+    for name in measured.scenarios.keys() {
         let scenario = ScenarioSummary {
-            kind: kind_of(experiment, name),
-            unit: unit_of(counts),
-            role: ScenarioRole::of(name),
-            rate: ratio(counted(counts, "completed"), measured.seconds).unwrap_or(0.0),
-            counts: counts.iter().collect(),
             latency: found.measured.of_scenario(name),
-            ..ScenarioSummary::default()
+            ..measured.scenario(experiment, name)
         };
         summary.insert(name, scenario);
     }
     summary
 }
 
-/// Loaded objects of a run that wrote no summary.
-fn kind_of(experiment: &serde_json::Value, scenario: &str) -> String {
-    let kind = experiment
-        .get(scenario)
-        .and_then(|options| options.get("kind"));
-    let kind = kind.and_then(serde_json::Value::as_str);
-    kind.unwrap_or(scenario).to_owned()
+/// Loaded objects of a run that wrote no summary: churn's kind, a probe's URL or page, a trace's function.
+fn kind_of(experiment: &Value, scenario: &str) -> String {
+    let (table, own) = scenario.split_once('_').unwrap_or((scenario, ""));
+    let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).map(str::to_owned);
+    let name = |of: &Value| text(of, "name").unwrap_or_default().replace('-', "_");
+    let options = match experiment.get(table) {
+        Some(Value::Array(all)) => all.iter().find(|it| name(it) == own),
+        options => options,
+    };
+    let mut kinds = ["kind", "url", "page", "call"].into_iter();
+    let kind =
+        options.and_then(|of| kinds.find_map(|key| text(of, key).filter(|it| !it.is_empty())));
+    kind.unwrap_or_else(|| scenario.to_owned())
+}
+
+/// Whether bellows itself was to send or receive messages: a recording has no load, and programs have their own.
+fn has_messages(experiment: &Value) -> bool {
+    let is_program = |load: &Value| load.get("kind").and_then(Value::as_str) == Some("command");
+    let loads = experiment.get("load").and_then(Value::as_array);
+    loads.is_some_and(|all| all.iter().any(|it| !is_program(it)))
 }
 
 fn unit_of(counts: &Counts) -> String {
     let first = counts.iter().next();
     first.map_or_else(String::new, |(metric, _)| metric.info().unit.to_owned())
-}
-
-fn counted(counts: &Counts, key: &str) -> f64 {
-    let found = counts.iter().find(|(metric, _)| metric.key() == key);
-    found.map_or(0.0, |(_, count)| count as f64)
 }
 
 /// Intervals added up.
@@ -191,13 +193,26 @@ impl Sum {
         sum
     }
 
-    fn summary(&self, all: &Self, latency: Summaries) -> RunSummary {
+    /// The operations of a scenario, without their latency.
+    fn scenario(&self, experiment: &Value, name: &str) -> ScenarioSummary {
+        let counts = self.scenarios.get(name).cloned().unwrap_or_default();
+        let mut of = ScenarioSummary {
+            kind: kind_of(experiment, name),
+            unit: unit_of(&counts),
+            role: ScenarioRole::of(name),
+            counts: counts.iter().collect(),
+            ..ScenarioSummary::default()
+        };
+        of.rate = ratio(of.count("completed") as f64, self.seconds).unwrap_or(0.0);
+        of
+    }
+
+    fn summary(&self, all: &Self, experiment: &Value, latency: Summaries) -> RunSummary {
         let c = &self.counters;
         let throughput = |total: u64, count: u64| Throughput {
             total,
             rate: ratio(count as f64, self.seconds).unwrap_or(0.0),
         };
-        let messages = c.sent.max(c.received) as f64;
         let megabytes = |bytes: u64| (bytes > 0).then(|| short(bytes as f64 / 1e6));
         let mut summary = RunSummary {
             cpu_cores: PerMessage {
@@ -210,7 +225,7 @@ impl Sum {
             },
             ..RunSummary::default()
         };
-        if all.counters.sent + all.counters.received == 0 && !all.scenarios.is_empty() {
+        if all.counters.sent + all.counters.received == 0 && !has_messages(experiment) {
             return summary;
         }
         *summary.flow_mut() = MessageFlow {
@@ -227,9 +242,16 @@ impl Sum {
             ..RequestedSummary::default()
         });
         of.latency = latency;
+        let messages = c.sent.max(c.received) as f64;
+        of.rate = ratio(messages, self.seconds).unwrap_or(0.0);
+        // Where other load ran beside the messages, nobody knows whose time it was.
+        let mut others = all.scenarios.keys();
+        let is_alone = others.all(|name| ScenarioRole::of(name) == ScenarioRole::Watcher);
+        let us_each =
+            |seconds: f64| ratio(seconds * 1e6, messages).filter(|us| is_alone && *us > 0.0);
         of.cpu_us_each = PerMessage {
-            broker: ratio(self.broker.0 * 1e6, messages).filter(|v| *v > 0.0),
-            client: ratio(self.client.0 * 1e6, messages).filter(|v| *v > 0.0),
+            broker: us_each(self.broker.0),
+            client: us_each(self.client.0),
         };
         summary
     }
@@ -242,7 +264,9 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::ProcessUsage;
+    use archive::{ProcessUsage, ScenarioPoint};
+    use measure::MetricInfo;
+    use serde_json::json;
 
     fn point(phase: Phase, t: f64, dt: f64, sent: u64, cores: f64) -> SeriesPoint {
         SeriesPoint {
@@ -278,7 +302,7 @@ mod tests {
         ];
         let all = Sum::of(&points, |_| true);
         let measured = Sum::of(&points, |p| p.phase == Phase::Measure);
-        let summary = measured.summary(&all, Summaries::default());
+        let summary = measured.summary(&all, &Value::Null, Summaries::default());
         let figures = Figures::of(&summary, &points);
         assert_eq!(figures.sent.total, 5_500);
         assert!((figures.sent.rate - 2_000.0).abs() < 1e-9);
@@ -290,9 +314,90 @@ mod tests {
         assert_eq!(figures.late_share, None);
     }
 
+    /// Four measured seconds of 1,000 messages and, in this scenario, of 80 completed operations.
+    fn beside(scenario: &str) -> Sum {
+        static COMPLETED: MetricInfo = MetricInfo {
+            key: "probe_completed",
+            name: "completed",
+            scenario: "probe",
+            meaning: "responses",
+            ..MetricInfo::counter("requests")
+        };
+        static RETURNED: MetricInfo = MetricInfo {
+            key: "trace_completed",
+            name: "returned",
+            scenario: "trace",
+            meaning: "calls that returned",
+            ..MetricInfo::counter("calls")
+        };
+        let info = match ScenarioRole::of(scenario) {
+            ScenarioRole::Watcher => &RETURNED,
+            _ => &COMPLETED,
+        };
+        let counts = [(Metric::register_for(scenario, info), 80)].into();
+        let of_scenario = ScenarioPoint {
+            counts,
+            ..ScenarioPoint::default()
+        };
+        let mut point = point(Phase::Measure, 0.0, 4.0, 1_000, 1.0);
+        point.scenarios.insert(scenario.to_owned(), of_scenario);
+        Sum::of(&[point], |_| true)
+    }
+
+    #[test]
+    fn a_cut_off_run_has_the_rate_of_a_named_probe_and_of_a_trace() {
+        let experiment = json!({
+            "probe": [
+                {"url": "http://h/"},
+                {"name": "web-shop", "url": "http://h/shop"},
+                {"name": "own", "page": "queues"},
+            ],
+            "trace": [{"name": "publish", "call": "rabbit_channel:handle_method/3"}],
+            "churn": {"kind": "queues"},
+        });
+        for (name, unit, kind) in [
+            ("probe_web_shop", "requests", "http://h/shop"),
+            ("trace_publish", "calls", "rabbit_channel:handle_method/3"),
+        ] {
+            let found = beside(name).scenario(&experiment, name);
+            assert_eq!((found.unit.as_str(), found.kind.as_str()), (unit, kind));
+            assert!((found.rate - 20.0).abs() < 1e-9, "{name}: {}", found.rate);
+        }
+        for (name, kind) in [
+            ("probe", "http://h/"),
+            ("probe_own", "queues"),
+            ("churn", "queues"),
+            ("gone", "gone"),
+        ] {
+            assert_eq!(kind_of(&experiment, name), kind);
+        }
+    }
+
+    #[test]
+    fn cpu_per_message_of_a_cut_off_run_is_unknown_beside_other_load() {
+        for (name, known) in [("probe_web_shop", None), ("trace_publish", Some(4_000.0))] {
+            let sum = beside(name);
+            let summary = sum.summary(&sum, &Value::Null, Summaries::default());
+            assert_eq!(summary.messages().cpu_us_each.broker, known, "{name}");
+            assert!((summary.messages().rate - 250.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_cut_off_run_has_messages_where_it_was_to_have_any() {
+        let own = json!({"load": [{"producers": 0}], "churn": {"kind": "queues"}});
+        let program = json!({"load": [{"kind": "command", "command": "perf"}]});
+        for (experiment, has) in [(own, true), (program, false), (Value::Null, false)] {
+            let none = Sum::default();
+            let summary = none.summary(&none, &experiment, Summaries::default());
+            assert_eq!(summary.scenarios().next().is_some(), has, "{experiment}");
+        }
+    }
+
     #[test]
     fn nothing_measured_gives_no_nonsense() {
-        let summary = Sum::default().summary(&Sum::default(), Summaries::default());
+        let none = Sum::default();
+        let summary = none.summary(&none, &Value::Null, Summaries::default());
         assert!(summary.flow().sent.rate.abs() < f64::EPSILON);
         assert_eq!(summary.messages().cpu_us_each.broker, None);
     }
