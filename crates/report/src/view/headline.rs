@@ -586,7 +586,7 @@ fn latencies(f: &RunSummary) -> Vec<String> {
 
 /// Owner of the measured CPU; a profile without load may be of any process.
 fn who(f: &RunSummary) -> String {
-    if f.has_messages() || f.others().next().is_some() || !f.programs.is_empty() {
+    if f.scenarios().next().is_some() || !f.programs.is_empty() {
         format!("the {}", f.loaded().target())
     } else {
         "the process".to_owned()

@@ -1,7 +1,7 @@
 //! First sentences of runs of every kind.
 
 use super::*;
-use archive::{PerMessage, QueueRecord, RequestedSummary, Throughput, Topology};
+use archive::{MessageFlow, PerMessage, QueueRecord, RequestedSummary, Throughput, Topology};
 use serde_json::json;
 use stacks::{FunctionShare, ProfileSummary, WorkShare};
 
@@ -296,6 +296,25 @@ fn a_run_that_was_cut_off_says_so_first() {
         text.starts_with("Cut off after 32 s: 54,800 msg/s"),
         "{text}"
     );
+}
+
+#[test]
+fn a_broker_whose_consumers_got_nothing_is_no_unknown_process() {
+    let mut idle = summary();
+    *idle.flow_mut() = MessageFlow::default();
+    idle.messages_mut().latency = measure::Summaries::default();
+    let recorded = RunSummary {
+        scenarios: Default::default(),
+        ..idle.clone()
+    };
+    let complete = record(RunState::Complete, &[]);
+    for (summary, who) in [
+        (idle, "he broker used 1.20"),
+        (recorded, "he process used 1.20"),
+    ] {
+        let text = said(&complete, &summary, None, false);
+        assert!(text.contains(who), "{text}");
+    }
 }
 
 #[test]
