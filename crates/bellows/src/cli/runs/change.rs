@@ -1,7 +1,8 @@
 //! `runs show`, `runs tag` and `runs note`: one run, and its labels.
 
-use archive::{Labels, RunRecord, Tag};
+use archive::{Labels, RunRecord, RunSummary, Tag};
 use clap::Args;
+use experiment::LoadSpec;
 use measure::{Metric, Problem};
 use report::console::{self, Shape};
 
@@ -124,14 +125,18 @@ impl NoteArgs {
     }
 }
 
-/// The parts of a run, from its summary.
+/// The parts of a run, from its summary and, of those that sent or got nothing, from its experiment.
 fn shape(record: &RunRecord) -> Shape {
     let summary = record.summary.as_ref();
-    let any = |of: fn(&archive::RunSummary) -> bool| summary.is_some_and(of);
+    let any = |of: fn(&RunSummary) -> bool| summary.is_some_and(of);
+    let loads = record.experiment.get("load").cloned();
+    let loads = loads.and_then(|all| serde_json::from_value::<Vec<LoadSpec>>(all).ok());
+    let loads = loads.unwrap_or_default();
     Shape {
         title: record.name.clone(),
-        producers: any(|s| s.flow().sent.total > 0),
-        consumers: any(|s| s.flow().received.total > 0),
+        producers: any(|s| s.flow().sent.total > 0) || loads.iter().any(LoadSpec::has_producers),
+        consumers: any(|s| s.flow().received.total > 0)
+            || loads.iter().any(LoadSpec::has_consumers),
         paced: any(|s| s.messages().latency.get(Metric::SEND_DELAY).count > 0),
         latency: true,
         ..Shape::default()
@@ -151,4 +156,21 @@ fn change(run: &RunArg, how: impl FnOnce(&mut Labels)) -> Result<Done, Failure> 
         output::style(),
     ))?;
     Ok(Done::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn consumers_that_got_nothing_have_a_row_and_producers_that_were_none_have_not() {
+        let record = RunRecord {
+            experiment: json!({"load": [{"destination": "queue://q", "producers": 0, "consumers": 1}]}),
+            summary: Some(RunSummary::default()),
+            ..RunRecord::default()
+        };
+        let found = shape(&record);
+        assert_eq!((found.producers, found.consumers), (false, true));
+    }
 }
