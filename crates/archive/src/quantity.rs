@@ -153,19 +153,25 @@ fn message_rate(summary: &RunSummary, of: fn(&MessageFlow) -> Throughput) -> Obs
     Ok(of(flow).rate)
 }
 
-/// The first scenario other than messages with this role: churn, or a probe.
-fn operations(summary: &RunSummary, role: ScenarioRole) -> Result<&ScenarioSummary, &'static str> {
-    let mut all = summary.others();
-    let found = all.find(|(_, scenario)| scenario.role == role);
-    found.map(|(_, scenario)| scenario).ok_or(match role {
+/// The lowest figure of the scenarios other than messages with this role, churn or probes: what each has to reach.
+fn lowest(
+    summary: &RunSummary,
+    role: ScenarioRole,
+    of: fn(&ScenarioSummary) -> Observed,
+) -> Observed {
+    let all = summary.others().filter(|(_, it)| it.role == role);
+    let lowest = all
+        .map(|(_, scenario)| of(scenario))
+        .reduce(|one, other| Ok(one?.min(other?)));
+    lowest.unwrap_or(Err(match role {
         ScenarioRole::Server => NO_REQUESTS,
         ScenarioRole::Broker | ScenarioRole::Watcher => NO_OPERATIONS,
-    })
+    }))
 }
 
-/// Share of its requested operations that such a scenario began.
-fn achieved(summary: &RunSummary, role: ScenarioRole) -> Observed {
-    let requested = operations(summary, role)?.requested.as_ref();
+/// Share of its requested operations that a scenario began.
+fn achieved(of: &ScenarioSummary) -> Observed {
+    let requested = of.requested.as_ref();
     requested.and_then(|it| it.achieved).ok_or(NOT_REQUESTED)
 }
 
@@ -267,16 +273,16 @@ static FIGURES: [Figure; 23] = [
             .fold(0.0, f64::max))
     }),
     figure("cycles rate", QuantityUnit::PerSecond, |s| {
-        operations(s, ScenarioRole::Broker).map(|of| of.rate)
+        lowest(s, ScenarioRole::Broker, |of| Ok(of.rate))
     }),
     figure("cycles achieved", QuantityUnit::Share, |s| {
-        achieved(s, ScenarioRole::Broker)
+        lowest(s, ScenarioRole::Broker, achieved)
     }),
     figure("requests rate", QuantityUnit::PerSecond, |s| {
-        operations(s, ScenarioRole::Server).map(|of| of.rate)
+        lowest(s, ScenarioRole::Server, |of| Ok(of.rate))
     }),
     figure("requests achieved", QuantityUnit::Share, |s| {
-        achieved(s, ScenarioRole::Server)
+        lowest(s, ScenarioRole::Server, achieved)
     }),
 ];
 

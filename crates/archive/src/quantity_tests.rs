@@ -99,6 +99,18 @@ fn few_figures_are_decided_and_what_came_to_harm_is_among_them() {
 }
 
 #[test]
+fn of_several_probes_the_lowest_decides() {
+    let rate: Quantity = "requests rate".parse().expect("a figure");
+    for (name, other) in [("alpha", 10.0), ("zeta", 10.0), ("zeta", 0.5)] {
+        let mut summary = whole(ScenarioRole::Server);
+        let mut scenario = summary.scenarios["other"].clone();
+        scenario.rate = other;
+        summary.insert(name, scenario);
+        assert_eq!(rate.of(&summary), Ok(other.min(1.0)), "{name}");
+    }
+}
+
+#[test]
 fn a_watcher_is_no_load_and_a_probe_no_churn() {
     let cycles: Quantity = "cycles rate".parse().expect("a figure");
     for (role, churned) in [
