@@ -181,7 +181,7 @@ findings! {
     },
     /// Programs that were the load, or one of them, ended by themselves before the measured phase was over.
     LoadEnded {
-        /// Measured seconds until then.
+        /// Measured seconds until then; 0 in the warm-up.
         seconds: f64,
         /// Seconds that were to be measured.
         planned_s: f64,

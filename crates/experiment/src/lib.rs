@@ -363,8 +363,17 @@ impl Experiment {
     #[must_use]
     pub fn differs_in_hidden(&self, other: &Self) -> bool {
         let both = [self, other].map(|it| (it.clone().resolved(), it.to_json()));
-        self.broker.password != other.broker.password
+        self.secrets() != other.secrets()
             || differ_in_hidden(both.each_ref().map(|(all, shown)| (all, shown)))
+    }
+
+    /// Fingerprints of the secrets of what is run, whatever their keys. A file's text is one, too, and comments differ.
+    fn secrets(&self) -> Vec<String> {
+        Secret::fingerprints(&Self {
+            origin: Origin::default(),
+            prepared_by: None,
+            ..self.clone()
+        })
     }
 
     /// Built key by key: secrets and addresses are known, and only names that the file's writer chose are left to a

@@ -1,7 +1,7 @@
 use load::{Distribution, RateProfile, SizeStep, Sizes, Spacing, Step};
 use measure::{Bytes, Nanos};
 
-use super::{Experiment, ScheduleSpec, SizeSpec};
+use super::{Experiment, OAuth2Spec, ScheduleSpec, Secret, SizeSpec};
 
 impl Experiment {
     pub(crate) fn to_toml(&self) -> String {
@@ -487,6 +487,40 @@ fn what_differs_in_hidden_words_is_known_before_they_are_hidden() {
     assert_eq!(one.to_json(), of("two", 5).to_json());
     assert!(one.differs_in_hidden(&of("two", 5)) && one.differs_in_hidden(&of("two", 6)));
     assert!(!one.differs_in_hidden(&of("one", 5)) && !one.differs_in_hidden(&of("one", 6)));
+}
+
+/// `--resume` went on with the runs of another password.
+#[test]
+fn every_secret_is_one_of_the_hidden_values() {
+    let of = |broker: &str, page: &str| {
+        let text = format!(
+            "name = \"x\"\n# {page}\n[broker]\nkind = \"attach\"\npassword = \"{broker}\"\n[[load]]\n\
+             [[scrape]]\nurl = \"http://h:1/metrics\"\npassword = \"{page}\"\n"
+        );
+        Experiment::from_toml(&text, "x.toml").unwrap()
+    };
+    let one = of("one", "one");
+    for other in [of("two", "one"), of("one", "two")] {
+        assert_eq!(one.to_json(), other.to_json());
+        assert!(one.differs_in_hidden(&other));
+    }
+    assert!(!one.differs_in_hidden(&of("one", "one")));
+    let with_token = |secret: &str| {
+        let mut experiment = one.clone();
+        experiment.broker.oauth2 = Some(OAuth2Spec {
+            client_secret: Some(Secret::new(secret)),
+            ..OAuth2Spec::default()
+        });
+        experiment
+    };
+    assert!(with_token("one").differs_in_hidden(&with_token("two")));
+    assert!(!with_token("one").differs_in_hidden(&with_token("one")));
+    // Where the values were written is none of them.
+    let mut changed = one.clone();
+    changed.set("scrape.0.password=\"two\"").unwrap();
+    assert!(one.differs_in_hidden(&changed));
+    changed.set("scrape.0.password=\"one\"").unwrap();
+    assert!(!one.differs_in_hidden(&changed));
 }
 
 #[test]

@@ -188,7 +188,7 @@ impl CompareArgs {
         let Some(dir) = find::paired_folder(named, &self.runs.runs)? else {
             return Err(Failure::usage("there is nothing to compare with", help).observed(named));
         };
-        let folder = PairedFolder::read(&dir)?;
+        let folder = PairedFolder::read(&dir, None)?;
         self.files.check(!folder.matrix.keys.is_empty())?;
         self.files.begin(&folder.matrix.name)?;
         let before = ComparedMatrix::read(&dir).ok();
@@ -237,13 +237,10 @@ impl CompareArgs {
         let is_filter = name.contains('=') && !path.exists();
         if !is_filter {
             let entry = find::entry(name, dir)?;
-            let path = entry.dir.display().to_string();
-            let unreadable = |why| {
-                Failure::failed("a run cannot be read", "name another one")
-                    .observed(format!("{path}: {why}"))
+            return match entry.record {
+                Ok(record) => Ok(vec![(record, entry.dir)]),
+                Err(_) => Err(find::unreadable(&entry, None)),
             };
-            let run = entry.record.map(|record| vec![(record, entry.dir)]);
-            return run.map_err(unreadable);
         }
         let filter: RunFilter = name.parse().map_err(|why| {
             Failure::usage(
@@ -270,18 +267,20 @@ fn readable(
 ) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
     entries.reverse();
     let mut runs: Vec<(RunRecord, PathBuf)> = Vec::new();
+    let mut unreadable = None;
     for entry in entries {
-        match entry.record {
-            Ok(record) => runs.push((record, entry.dir)),
-            Err(why) => {
-                output::line_aside(&format!("{} left out, it cannot be read: {why}", entry.id));
-            }
+        if let Err(why) = &entry.record {
+            output::line_aside(&format!("{} left out, it cannot be read: {why}", entry.id));
+            unreadable = Some(find::unreadable(&entry, None));
+        }
+        if let Ok(record) = entry.record {
+            runs.push((record, entry.dir));
         }
     }
-    if runs.is_empty() {
-        return Err(missing());
+    match runs.is_empty() {
+        true => Err(unreadable.unwrap_or_else(missing)),
+        false => Ok(runs),
     }
-    Ok(runs)
 }
 
 /// Whether a path is a folder that is no run itself.

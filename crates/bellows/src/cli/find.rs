@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::{FolderKind, FolderLock, RunEntry};
+use archive::{FolderKind, FolderLock, RunEntry, RunReader};
 use measure::{Problem, count, counted};
 use stacks::{FORMATS, Profile};
 
@@ -24,6 +24,18 @@ pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
 /// Like [`run`], with the run's entry in the archive.
 pub(super) fn entry(name: &str, runs: &Path) -> Result<RunEntry, Failure> {
     run(name, runs).map(RunEntry::read)
+}
+
+/// The failure for a run whose record cannot be read; `help` where the command knows better than the record.
+pub(super) fn unreadable(entry: &RunEntry, help: Option<&str>) -> Failure {
+    let why = entry.record.as_ref().err().map_or("", String::as_str);
+    // A report is drawn where the record is missing or cut off, and not of another version's.
+    let own = || match RunReader::open(&entry.dir) {
+        Ok(_) => "`bellows report` draws what is left of it".to_owned(),
+        Err(error) => error.problem().help,
+    };
+    let help = help.map_or_else(own, str::to_owned);
+    Failure::failed(format!("{} cannot be read", entry.id), help).observed(why)
 }
 
 /// The run or file with a profile of an event, or of any. A run is named as in [`run`], where `last` is the last one
@@ -250,6 +262,25 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `bellows report` refuses a run of another version, of which the help said that it draws what is left.
+    #[test]
+    fn what_helps_with_a_run_that_cannot_be_read_depends_on_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let help = |record: &str, given| {
+            std::fs::write(dir.path().join(archive::file::RECORD), record).unwrap();
+            let entry = RunEntry::read(dir.path().to_owned());
+            match unreadable(&entry, given) {
+                Failure::Failed(problem) => problem.help,
+                other => panic!("{other:?}"),
+            }
+        };
+        let old = r#"{"schema": "bellows.run-record/1"}"#;
+        assert_eq!(help(old, None), "use the version of bellows that wrote it");
+        assert!(help("{", None).starts_with("`bellows report` draws"));
+        // `compare` asked to leave out --resume, which nobody had given.
+        assert_eq!(help(old, Some("begin anew")), "begin anew");
+    }
 
     fn entries() -> Vec<RunEntry> {
         [

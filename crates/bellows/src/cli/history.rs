@@ -1,6 +1,6 @@
 //! `history`: where the figures of an experiment's runs changed their level.
 
-use archive::{FolderKind, RunFilter, RunRecord};
+use archive::{FolderKind, RunEntry, RunFilter, RunRecord};
 use clap::Args;
 use report::console;
 
@@ -44,17 +44,32 @@ impl HistoryArgs {
     /// Reads the runs and prints their history.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
-        let wanted = entries.iter().filter(|entry| {
+        let mut wanted: Vec<&RunEntry> = entries.iter().collect();
+        wanted.retain(|entry| {
             let matches = self.filter.as_ref().is_none_or(|it| it.matches(entry));
             // Each trial of a limit has another rate.
             let folder = entry.dir.parent().and_then(FolderKind::of);
             matches && !entry.active && folder != Some(FolderKind::Limit)
         });
-        let records: Vec<RunRecord> = wanted
+        let records: Vec<RunRecord> = (wanted.iter())
             .filter_map(|entry| entry.record.as_ref().ok())
             .filter(|record| record.name == self.name)
             .cloned()
             .collect();
+        // Nothing but its id tells whose run it was.
+        let own = archive::sanitised(&self.name);
+        wanted.retain(|it| it.record.is_err() && name_in(&it.id) == Some(own.as_str()));
+        if let Some(newest) = wanted.first() {
+            if records.is_empty() {
+                return Err(find::unreadable(newest, None));
+            }
+            output::line_aside(&format!(
+                "{} of {:?} left out, which cannot be read, such as {}",
+                measure::counted(wanted.len() as u64, "run"),
+                self.name,
+                newest.id
+            ));
+        }
         if records.is_empty() {
             let mut names: Vec<&str> = entries
                 .iter()
@@ -77,5 +92,42 @@ impl HistoryArgs {
             false => output::print(&console::history(&history, output::style()))?,
         }
         Ok(Done::Fine)
+    }
+}
+
+/// The experiment's name as a run's id has it: between the time and the random end.
+fn name_in(id: &str) -> Option<&str> {
+    let (_, rest) = id.split_once("Z-")?;
+    rest.rsplit_once('-').map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It said that no run of this name is kept.
+    #[test]
+    fn a_run_of_another_version_is_kept_and_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("2026-11-21T00-00-00Z-my-prod-x1");
+        std::fs::create_dir(&run).unwrap();
+        let old = r#"{"schema": "bellows.run-record/1"}"#;
+        std::fs::write(run.join(archive::file::RECORD), old).unwrap();
+        let told = |name: &str| {
+            let history = HistoryArgs {
+                name: name.to_owned(),
+                filter: None,
+                level: 0.05,
+                json: true,
+                runs: RunsDir {
+                    runs: dir.path().to_owned(),
+                },
+            };
+            history.execute().unwrap_err().sentence().unwrap()
+        };
+        let of_own = told("my prod");
+        assert!(of_own.contains("my-prod-x1 cannot be read"), "{of_own}");
+        assert!(of_own.contains("the version of bellows that wrote it"));
+        assert!(told("prod").contains("no run of \"prod\" is kept"));
     }
 }

@@ -82,7 +82,7 @@ impl PairedFolder {
     pub(super) fn go_on(dir: &Path, until_decided: bool) -> Result<Self, Failure> {
         // Before it is read: what another command has just added is seen.
         let lock = find::kept(dir)?;
-        let mut read = Self::read(dir)?;
+        let mut read = Self::read(dir, Some("begin anew without --resume"))?;
         for cell in &mut read.cells {
             cell.take_up(until_decided)?;
         }
@@ -105,10 +105,12 @@ impl PairedFolder {
         Ok(())
     }
 
-    /// Reads a folder with all its runs.
-    pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
+    /// Reads a folder with all its runs; `help` is that for one that cannot be read, if there is a better one than its
+    /// own.
+    pub(super) fn read(dir: &Path, help: Option<&str>) -> Result<Self, Failure> {
         let matrix = PairedMatrix::read(dir)?;
-        let cells = matrix.folders(dir).into_iter().map(PairedCell::read);
+        let cells = matrix.folders(dir).into_iter();
+        let cells = cells.map(|dir| PairedCell::read(dir, help));
         Ok(Self {
             cells: cells.collect::<Result<_, _>>()?,
             dir: dir.to_owned(),
@@ -218,18 +220,15 @@ impl PairedFolder {
 }
 
 impl PairedCell {
-    fn read(dir: PathBuf) -> Result<Self, Failure> {
+    fn read(dir: PathBuf, help: Option<&str>) -> Result<Self, Failure> {
         let runs = PairedRuns::read(&dir)?;
         let (mut records, mut costs) = (Vec::new(), Vec::new());
         for run in &runs.runs {
             let entry = RunEntry::read(dir.join(&run.id));
-            let record = entry.record.map_err(|why| {
-                Failure::failed(
-                    "a run that was made before cannot be read",
-                    "begin anew without --resume",
-                )
-                .observed(format!("{}: {why}", run.id))
-            })?;
+            let record = match entry.record {
+                Ok(record) => record,
+                Err(_) => return Err(find::unreadable(&entry, help)),
+            };
             costs.push(FunctionCosts::read(&record, &entry.dir));
             records.push(record);
         }

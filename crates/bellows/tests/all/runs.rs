@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use archive::{Finding, Tier, Warning};
 use common::{Broker, bellows, folder, only_run, run, seconds_recorded, start, wait_for};
 use serde_json::Value;
 
@@ -114,6 +115,26 @@ fn json_is_one_object_that_its_schema_describes() {
             "{place:?} was not found: {found:#?}"
         );
     }
+}
+
+/// What a run that was stopped in its drain printed was against its schema.
+#[test]
+fn the_schema_describes_all_that_a_warning_may_have() {
+    let warning = Warning {
+        event: Some("cycles".to_owned()),
+        drain_cut: true,
+        text: "told".to_owned(),
+        ..Warning::new(Tier::Note, Finding::Interrupted { seconds: 2.0 })
+    };
+    let schema =
+        read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
+    let schema = &schema["properties"]["warnings"]["items"];
+    let warning = serde_json::to_value(warning).expect("JSON");
+    assert_eq!(warning["drain_cut"], true);
+    assert_eq!(
+        common::schema::problems(schema, &warning),
+        Vec::<String>::new()
+    );
 }
 
 #[test]

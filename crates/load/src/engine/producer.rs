@@ -93,12 +93,11 @@ pub(crate) enum SendState {
     More,
     /// The next message is due then.
     Until(Time),
-    /// The in-flight budget is used up.
+    /// The in-flight budget is used up; with a think time, by the one message without an answer.
     Full,
     /// The broker takes no more for now.
     NoCredit,
-    /// Its share of the message count is sent, its schedule has ended, the answer that it waits
-    /// for has not come, or the load has not begun.
+    /// Its share of the message count is sent, its schedule has ended, or the load has not begun.
     Idle,
 }
 
@@ -395,18 +394,20 @@ impl Producer {
         sender: &mut impl Sender,
         interval: &mut Slice,
     ) -> SendState {
-        let done = self.spec.limit == Some(self.sequence);
-        if done || self.window.as_ref().is_some_and(|w| w.open() > 0) {
-            return SendState::Idle;
+        let is_answered = self.window.as_ref().is_none_or(|w| w.open() == 0);
+        if is_answered && self.spec.limit != Some(self.sequence) {
+            if due > now {
+                return SendState::Until(due);
+            }
+            if sender.credit() == 0 {
+                return SendState::NoCredit;
+            }
+            self.send_due::<true>(due, now, sender, interval);
         }
-        if due > now {
-            return SendState::Until(due);
+        match self.spec.limit == Some(self.sequence) {
+            true => SendState::Idle,
+            false => SendState::Full,
         }
-        if sender.credit() == 0 {
-            return SendState::NoCredit;
-        }
-        self.send_due::<true>(due, now, sender, interval);
-        SendState::Idle
     }
 
     /// An answer has come, or never will: the next message waits from now on.

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::thread;
 
+use broker::{Fault, FaultKind};
 use load::{
     ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink,
     Sizes,
@@ -50,9 +51,10 @@ fn run(url: &str, set: impl FnOnce(&mut Group)) -> (Outcome, Sum) {
     (outcome, sum)
 }
 
-fn embedded() -> (broker::Running, String) {
+fn embedded(faults: Vec<Fault>) -> (broker::Running, String) {
     let config = broker::Config {
         listen: "127.0.0.1:0".parse().expect("address"),
+        faults,
         ..broker::Config::default()
     };
     let broker = broker::Broker::bind(config)
@@ -76,7 +78,7 @@ fn assert_whole(outcome: &Outcome, sum: &Sum) {
 
 #[test]
 fn one_in_flight_waits_for_answers() {
-    let (_broker, url) = embedded();
+    let (_broker, url) = embedded(Vec::new());
     let (outcome, sum) = run(&url, |group| group.producers.max_pending = 1);
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_whole(&outcome, &sum);
@@ -90,9 +92,25 @@ fn one_in_flight_waits_for_answers() {
     assert!(thread.measured_idle <= thread.measured_time, "{thread:?}");
 }
 
+/// The verdict gave these producers the broker's part of their time, and its reasons said that nothing was due.
+#[test]
+fn with_a_think_time_the_answer_is_waited_for_and_the_rest_is_the_schedule() {
+    let (_broker, url) = embedded(vec![Fault::new(FaultKind::SlowAck(Nanos::from_millis(60)))]);
+    let (outcome, sum) = run(&url, |group| {
+        group.producers.max_pending = 1;
+        group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::from_millis(20));
+    });
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_whole(&outcome, &sum);
+    // 60 ms of 80.
+    let share = sum.waits.budget.as_secs_f64() / sum.waits.producing().as_secs_f64();
+    assert!((0.6..0.9).contains(&share), "{:?}", sum.waits);
+    assert!(sum.waits.schedule > Nanos::ZERO, "{:?}", sum.waits);
+}
+
 #[test]
 fn a_slow_schedule_leaves_the_loop_idle() {
-    let (_broker, url) = embedded();
+    let (_broker, url) = embedded(Vec::new());
     let (outcome, sum) = run(&url, |group| {
         group.producers.arrivals =
             Rate::per_second(100.0).map_or(ArrivalProcess::Unthrottled, ArrivalProcess::constant);
@@ -114,7 +132,7 @@ fn a_slow_schedule_leaves_the_loop_idle() {
 
 #[test]
 fn a_broker_that_does_not_read_fills_the_sockets() {
-    let (_broker, upstream) = embedded();
+    let (_broker, upstream) = embedded(Vec::new());
     let url = stalling_proxy(upstream.trim_start_matches("amqp://").to_owned());
     let (outcome, sum) = run(&url, |group| {
         group.producers.guarantee = Guarantee::Unconfirmed;

@@ -507,7 +507,11 @@ fn load_ended(seconds: f64, planned_s: f64, load: Option<u64>) -> String {
             "the others went on without it",
         ),
     };
-    format!("{whom} ended by itself after {seconds:.1} of {planned_s:.1} measured seconds: {so}")
+    let when = match seconds > 0.0 {
+        true => format!("after {seconds:.1} of {planned_s:.1} measured seconds"),
+        false => "in the warm-up".to_owned(),
+    };
+    format!("{whom} ended by itself {when}: {so}")
 }
 
 fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {

@@ -257,19 +257,21 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let told = not_received(800, None);
     let known = "at least 800 messages not received by the end of the drain (4.0 s): no end-to-end";
     assert!(told.starts_with(known), "{told}");
-    let ended = |load| {
+    let ended = |load, seconds| {
         note(Finding::LoadEnded {
-            seconds: 20.0,
+            seconds,
             planned_s: 60.0,
             load,
         })
     };
     let told = "ended by itself after 20.0 of 60.0 measured seconds: ";
-    let all = ended(None);
+    let all = ended(None, 20.0);
     assert!(all.contains(&format!("the load {told}what")), "{all}");
-    let one = ended(Some(1));
-    let told = format!("the program of load 1 {told}the others went on without it");
-    assert!(one.contains(&told), "{one}");
+    for (seconds, told) in [(20.0, told), (0.0, "ended by itself in the warm-up: ")] {
+        let one = ended(Some(1), seconds);
+        let told = format!("the program of load 1 {told}the others went on without it");
+        assert!(one.contains(&told), "{one}");
+    }
     let interrupted = note(Finding::Interrupted { seconds: 3.0 });
     assert!(
         interrupted.ends_with("shorter than planned"),

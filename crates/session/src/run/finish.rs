@@ -70,6 +70,9 @@ impl Recording<'_> {
     pub(crate) fn finish(mut self, ending: Ending) -> RunOutcome {
         let (outcome, processes) = (ending.outcome, ending.processes);
         self.tell_events(f64::INFINITY);
+        // A companion may hear of something when the second of that was told.
+        let events = &mut self.record.events;
+        events.sort_by(|one, other| one.t.total_cmp(&other.t));
         self.record.topology = ending.topology;
         self.record.phases = outcome
             .phases

@@ -374,6 +374,32 @@ fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened
     assert_eq!(heard.events, ["first", "second", "third", "fourth"]);
 }
 
+/// The companion of faults hears that the broker is back when a later event was told.
+#[test]
+fn events_are_kept_in_the_order_of_time_however_late_they_are_heard() {
+    let dir = tempfile::tempdir().unwrap();
+    let (context, record, writer) = begun(dir.path());
+    let mut heard = Heard::default();
+    let usage = Box::new(Metered::default());
+    let mut recording =
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.event(RunEvent::Started {
+        at: Time(10 * SECOND),
+    });
+    recording.keep_event(Time(10_900 * MS), "later".to_owned());
+    recording.interval(&interval(10, Phase::Warmup, 10, 1));
+    recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
+    let ended = recording.finish(Ending {
+        outcome: outcome(None),
+        topology: Topology::default(),
+        processes: Vec::new(),
+        warnings: Vec::new(),
+    });
+    let kept = ended.record.events.iter().map(|it| it.label.as_str());
+    assert_eq!(kept.collect::<Vec<_>>(), ["earlier", "later"]);
+    assert_eq!(heard.events, ["later", "earlier"], "late, but told");
+}
+
 #[test]
 fn what_a_broker_used_stays_used_while_it_is_away_and_when_it_is_back() {
     let played = |away: std::ops::Range<u64>| {

@@ -3,10 +3,10 @@
 use archive::{Labels, RunRecord, RunSummary, Tag};
 use clap::Args;
 use experiment::LoadSpec;
-use measure::{Metric, Problem};
+use measure::Metric;
 use report::console::{self, Shape};
 
-use super::RunArg;
+use super::{RunArg, find};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -54,13 +54,9 @@ impl ShowArgs {
     /// Prints it.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entry = self.run.entry()?;
-        let record = entry.record.as_ref().map_err(|why| {
-            Failure::Failed(Problem::new(
-                format!("{} cannot be read", entry.id),
-                why,
-                "`bellows report` draws what is left of it",
-            ))
-        })?;
+        let Ok(record) = &entry.record else {
+            return Err(find::unreadable(&entry, None));
+        };
         if self.json {
             output::print_json(record)?;
             return Ok(Done::Fine);
