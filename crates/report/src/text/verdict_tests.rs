@@ -352,6 +352,29 @@ fn cycles_are_no_messages() {
     }
 }
 
+/// Lateness is against a schedule.
+#[test]
+fn a_loop_without_a_schedule_is_not_late() {
+    let late = |loop_lag_max_ns| {
+        let mut facts = facts();
+        facts.loop_lag_max_ns = loop_lag_max_ns;
+        let mut verdict = Verdict {
+            reasons: vec![Reason {
+                code: "loop_busy".to_owned(),
+                text: String::new(),
+                decided: true,
+            }],
+            facts: facts.clone(),
+            ..Verdict::default()
+        };
+        super::verdict(&mut verdict);
+        let reason = verdict.reasons.swap_remove(0).text;
+        let sentence = said(Cause::GeneratorLate, LimitedBy::Generator, facts);
+        [reason, sentence].map(|it| it.contains("late by"))
+    };
+    assert_eq!((late(0), late(2_700_000)), ([false; 2], [true; 2]));
+}
+
 /// One figure for one thing: the share of its time that a loop was at work.
 #[test]
 fn every_reason_has_words() {
