@@ -352,6 +352,17 @@ fn cycles_are_no_messages() {
     }
 }
 
+/// A broker that took its time got all messages, and not at the rate that was requested.
+#[test]
+fn a_load_that_ends_with_its_messages_has_the_rate_that_was_sent() {
+    let mut facts = facts();
+    (facts.counted, facts.ended.sent) = (true, 400);
+    (facts.requested_rate, facts.sent_rate) = (Some(500.0), 200.0);
+    let said = said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts);
+    let begins = "all that was requested was sent: 400 messages, 200 msg/s on average";
+    assert!(said.contains(begins), "{said}");
+}
+
 /// Lateness is against a schedule.
 #[test]
 fn a_loop_without_a_schedule_is_not_late() {
