@@ -964,6 +964,14 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
         }),
       );
       assert.ok(boxes.length >= 10, `${boxes.length} labels at ${width}`);
+      // Those without room are ticks that are counted.
+      const ticks = await page.locator('.lane .untold').count();
+      const counted = await page.locator('.lane .untold-count').allInnerTexts();
+      assert.deepEqual(counted, ticks > 0 ? [`+${ticks} more`] : [], `${width}`);
+      const cut = await page
+        .locator('.lane .phase')
+        .evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth).length);
+      assert.equal(cut, 0, `names of phases at ${width}`);
       boxes.forEach((a, i) => {
         assert.ok(!a.cut && a.left >= 0 && a.right <= width, `${width}: label ${i} is cut`);
         for (const b of boxes.slice(i + 1)) {

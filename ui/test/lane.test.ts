@@ -2,7 +2,14 @@ import { describe, expect, test } from 'vitest';
 import { bandsSvg, hatchesSvg } from '../src/charts/bands';
 import type { Palette } from '../src/core/theme';
 import type { StallBand } from '../src/core/view';
-import { besideMark, laterTexts, placeEvents, rowsOf, stallTexts } from '../src/sections/lane';
+import {
+  besideMark,
+  besideTicks,
+  laterTexts,
+  placeEvents,
+  rowsOf,
+  stallTexts,
+} from '../src/sections/lane';
 
 const stall = (start: number, end: number, who: StallBand['who'], away = false): StallBand =>
   ({ start, end, who, away, text: `${who} ${start}` }) as StallBand;
@@ -60,6 +67,12 @@ describe('the legend of a run with faults', () => {
     expect(besideMark(300, 280, 370)).toBe(20);
     expect(besideMark(190, 280, 370)).toBe(50);
     expect(besideMark(100, 280, 370)).toBe(0);
+  });
+
+  test('counts labels without room behind their ticks, else before them', () => {
+    expect(besideTicks([200, 120], 40, 370)).toBe(207);
+    expect(besideTicks([120, 350], 40, 370)).toBe(73);
+    expect(besideTicks([20, 350], 40, 370)).toBe(0);
   });
 
   test('tells a look of another command from a stall', () => {

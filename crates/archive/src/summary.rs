@@ -406,7 +406,7 @@ pub struct Lasted {
 pub struct RequestedSummary {
     /// Messages due in warm-up and measured phase: the integral of the rate. Random arrivals deviate from it.
     pub total: f64,
-    /// The mean of the measured phase, in messages per second.
+    /// The mean of the measured phase, as long as messages were due in it, in messages per second.
     pub rate: f64,
     /// Messages sent in the measured phase divided by those requested in it; `None` where none were.
     pub achieved: Option<f64>,

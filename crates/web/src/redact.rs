@@ -9,7 +9,7 @@ mod terms;
 
 use load::Endpoint;
 
-pub use command::{flags, words as words_and_secrets};
+pub use command::{flags, secret_variables, words as words_and_secrets};
 pub use terms::terms;
 
 /// Replaces a secret.

@@ -1068,7 +1068,7 @@ figures: Array<RepeatedFigure>, };
 export type RequestedSummary = {
 /** Messages due in warm-up and measured phase: the integral of the rate. Random arrivals deviate from it. */
 total: number,
-/** The mean of the measured phase, in messages per second. */
+/** The mean of the measured phase, as long as messages were due in it, in messages per second. */
 rate: number,
 /** Messages sent in the measured phase divided by those requested in it; `None` where none were. */
 achieved: number | null,

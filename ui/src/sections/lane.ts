@@ -77,13 +77,13 @@ function drawPhases(lane: HTMLElement, run: RunView, x: Place): string[] {
   for (const phase of run.phases) {
     const size = x(phase.end) - x(phase.start);
     const name = PHASE_LABELS[phase.phase];
-    const named = size >= 48;
-    if (!named && phase.phase !== 'measure' && size > 0) unnamed.push(name);
-    if (size < 24) continue;
-    const mark = h('span', { class: `phase ${phase.phase}`, title: name }, named ? name : '');
+    const mark = h('span', { class: `phase ${phase.phase}`, title: name }, size >= 48 && name);
     mark.style.left = `${x(phase.start)}px`;
     mark.style.width = `${size}px`;
-    lane.append(mark);
+    if (size >= 24) lane.append(mark);
+    // A name that is cut off is none.
+    if (mark.scrollWidth > mark.clientWidth) mark.textContent = '';
+    if (mark.textContent === '' && phase.phase !== 'measure' && size > 0) unnamed.push(name);
   }
   return unnamed;
 }
@@ -229,10 +229,39 @@ export function besideMark(at: number, size: number, width: number): number {
   return size <= at ? at - size : Math.max(0, Math.min(at - size / 2, width - size));
 }
 
+/** Where a text begins that belongs to all these ticks: behind the last, else before the first. */
+export function besideTicks(ticks: readonly number[], size: number, width: number): number {
+  const behind = Math.max(...ticks) + APART;
+  return behind + size <= width ? behind : Math.max(0, Math.min(...ticks) - APART - size);
+}
+
+/** Events whose labels have no room, as ticks in a line of their own; returns its height. */
+function drawUntold(
+  lane: HTMLElement,
+  untold: readonly { at: number; title: string }[],
+  width: number,
+  top: number,
+): number {
+  if (untold.length === 0) return 0;
+  const title = untold.map((it) => it.title).join('; ');
+  const count = h('span', { class: 'untold-count', title }, `+${grouped(untold.length)} more`);
+  count.style.top = `${top}px`;
+  const ticks = untold.map((one) => {
+    const tick = h('span', { class: 'untold', title: one.title });
+    tick.style.left = `${one.at}px`;
+    tick.style.top = `${top + 2}px`;
+    return tick;
+  });
+  lane.append(...ticks, count);
+  const places = untold.map((it) => it.at);
+  count.style.left = `${besideTicks(places, count.offsetWidth, width)}px`;
+  return LINE;
+}
+
 /**
  * Events as labelled marks; returns the height that they take. A label stands beside its mark: where
  * there is no room to the right it moves to the left. A long one is cut, and hover shows it in whole. Those that find
- * no line stand in the table of events, which has them all; the first of `events` find one first.
+ * no line are ticks and stand in the table of events, which has them all; the first of `events` find one first.
  */
 function drawEvents(
   lane: HTMLElement,
@@ -248,13 +277,13 @@ function drawEvents(
     const label = h('span', { class: 'event', title }, brief(event.label, LONGEST));
     label.style.maxWidth = `${isNarrow ? width * WIDEST : width}px`;
     lane.append(label);
-    return { at: x(event.t), label, title };
+    return { at: x(event.t), label, title, timed: `${event.t.toFixed(1)} s: ${event.label}` };
   });
   // A label that is too long for either side of its mark says its time.
   const wide = labels.map(({ label }) => label.offsetWidth);
-  labels.forEach(({ at, label, title }, i) => {
+  labels.forEach(({ at, label, timed }, i) => {
     if (at + wide[i]! <= width || wide[i]! <= at) return;
-    label.textContent = visible(brief(title, LONGEST));
+    label.textContent = visible(brief(timed, LONGEST));
     label.className = 'event loose';
   });
   // All are measured before any is moved: the browser lays the page out twice.
@@ -276,7 +305,10 @@ function drawEvents(
     label.style.left = `${from}px`;
     label.style.top = `${top + row * LINE}px`;
   });
-  return boxes.reduce((end, { lines }, i) => Math.max(end, (rows[i] ?? -lines) + lines), 0) * LINE;
+  const ends = boxes.map((box, i) => (rows[i] ?? -box.lines) + box.lines);
+  const lines = Math.max(0, ...ends);
+  const untold = labels.filter((_, i) => rows[i] === null);
+  return lines * LINE + drawUntold(lane, untold, width, top + lines * LINE);
 }
 
 /** All events of the run, and all times in which somebody stood still or looked; null where there are none. */

@@ -25,6 +25,19 @@ fn load(line: &str) -> LoadSpec {
 }
 
 #[test]
+fn errors_name_the_options_of_perf_test() {
+    for (line, option) in [
+        ("-h amqp://h -se", "-se/--sasl-external"),
+        ("-h amqp://h -sni x", "-sni/--server-name-indication"),
+        ("-M 1", "-M/--framemax"),
+    ] {
+        let refused = read(line).expect("a test").experiment.validate();
+        let error = refused.expect_err(line).to_string();
+        assert!(error.contains(option), "{error}");
+    }
+}
+
+#[test]
 fn nothing_said_is_what_perf_test_does() {
     let spec = load("");
     let clients = (spec.total_producers, spec.consumers.total);

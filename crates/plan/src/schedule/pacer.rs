@@ -302,6 +302,18 @@ impl Requested {
         groups.map(|group| group.between(from, to)).sum()
     }
 
+    /// The share of the time between two instants in which messages are due: less than 1 only where all groups reach
+    /// their message count in it.
+    #[must_use]
+    pub fn share_due(&self, from: Nanos, to: Nanos) -> f64 {
+        let share = |group: &Asked| match group.scheduled(to) - group.scheduled(from) {
+            all if all > 0.0 => group.between(from, to) / all,
+            _ => 1.0,
+        };
+        let shares = self.groups.iter().map(share);
+        shares.reduce(f64::max).unwrap_or(1.0)
+    }
+
     /// The standard deviation of the number of messages due between two instants: 0 unless arrivals
     /// are random, and then the root of the messages expected.
     #[must_use]
@@ -323,17 +335,20 @@ impl Asked {
         let most = self
             .message_count
             .map_or(f64::INFINITY, |count| count as f64);
-        let all = if self.delays.is_empty() {
-            self.pacer.until(t)
-        } else {
-            // Each producer has its share of the group's schedule, later.
-            let begun = self
-                .delays
-                .iter()
-                .filter_map(|delay| t.0.checked_sub(delay.0));
-            let all: f64 = begun.map(|t| self.pacer.until(Nanos(t))).sum();
-            all / self.delays.len() as f64
-        };
-        all.min(most)
+        self.scheduled(t).min(most)
+    }
+
+    /// As [`Self::until`], without an end by the message count.
+    fn scheduled(&self, t: Nanos) -> f64 {
+        if self.delays.is_empty() {
+            return self.pacer.until(t);
+        }
+        // Each producer has its share of the group's schedule, later.
+        let begun = self
+            .delays
+            .iter()
+            .filter_map(|delay| t.0.checked_sub(delay.0));
+        let all: f64 = begun.map(|t| self.pacer.until(Nanos(t))).sum();
+        all / self.delays.len() as f64
     }
 }

@@ -45,6 +45,26 @@ fn due_times(schedule: &ArrivalSchedule, producers: u64, until: u64) -> Vec<u64>
     times
 }
 
+/// 400 messages at 500 a second are due for 0.8 s; beside a group without an end, some are due all the time.
+#[test]
+fn messages_are_due_until_the_last_of_their_count() {
+    let mut requested = Requested::default();
+    let pacer = of(constant(500.0)).pacer(1).unwrap();
+    requested.add(Arc::clone(&pacer), Some(400), Vec::new());
+    let share = |requested: &Requested, from, to| requested.share_due(seconds(from), seconds(to));
+    for (from, to, due) in [
+        (0.0, 0.5, 1.0),
+        (0.0, 1.0, 0.8),
+        (0.75, 0.85, 0.5),
+        (1.0, 2.0, 0.0),
+    ] {
+        let share = share(&requested, from, to);
+        assert!((share - due).abs() < 1e-6, "{share} from {from} to {to}");
+    }
+    requested.add(pacer, None, Vec::new());
+    assert_eq!(share(&requested, 0.0, 2.0), 1.0);
+}
+
 /// The definition, computed again for every message: floor(i * 10^9 / rate).
 #[test]
 fn every_due_time_of_a_constant_rate_is_the_exact_one_rounded_down() {

@@ -96,12 +96,19 @@ impl Said<'_> {
             1 => "the event loop".to_owned(),
             loops => format!("the busiest of {loops} event loops"),
         };
+        let late = match e.loop_lag_max_ns {
+            // Without a schedule none is measured.
+            0 => String::new(),
+            worst => format!(
+                ", late by {} in the median second and {} at worst",
+                duration(e.loop_lag_median_ns),
+                duration(worst)
+            ),
+        };
         format!(
-            "{which} was at work for {} of the time{}, late by {} in the median second and {} at worst",
+            "{which} was at work for {} of the time{}{late}",
             percent(e.at_work()),
-            if e.spun { " (spinning)" } else { "" },
-            duration(e.loop_lag_median_ns),
-            duration(e.loop_lag_max_ns)
+            if e.spun { " (spinning)" } else { "" }
         )
     }
 

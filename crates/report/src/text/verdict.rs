@@ -242,12 +242,15 @@ impl<'a> Said<'a> {
                 )
             }
             Cause::GeneratorLate => format!(
-                "for {} of the time {} were due and could go, and its event loop was at work for {}; it was late \
-                 by up to {}{}",
+                "for {} of the time {} were due and could go, and its event loop was at work for {}{}{}",
                 percent(time.ready),
                 self.items,
                 percent(e.at_work()),
-                duration(e.loop_lag_max_ns),
+                match e.loop_lag_max_ns {
+                    // Without a schedule none is measured.
+                    0 => String::new(),
+                    worst => format!("; it was late by up to {}", duration(worst)),
+                },
                 self.others()
             ),
             Cause::NothingDue => format!(
@@ -337,7 +340,7 @@ impl<'a> Said<'a> {
     fn met(&self) -> String {
         let e = self.e;
         if e.counted {
-            let (all, rate) = (counted(e.ended.sent, "message"), self.requested());
+            let (all, rate) = (counted(e.ended.sent, "message"), rate(e.sent_rate));
             return format!(
                 "all that was requested was sent: {all}, {rate} {} on average",
                 self.unit

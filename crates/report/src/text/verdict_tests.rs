@@ -352,6 +352,40 @@ fn cycles_are_no_messages() {
     }
 }
 
+/// A broker that took its time got all messages, and not at the rate that was requested.
+#[test]
+fn a_load_that_ends_with_its_messages_has_the_rate_that_was_sent() {
+    let mut facts = facts();
+    (facts.counted, facts.ended.sent) = (true, 400);
+    (facts.requested_rate, facts.sent_rate) = (Some(500.0), 200.0);
+    let said = said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts);
+    let begins = "all that was requested was sent: 400 messages, 200 msg/s on average";
+    assert!(said.contains(begins), "{said}");
+}
+
+/// Lateness is against a schedule.
+#[test]
+fn a_loop_without_a_schedule_is_not_late() {
+    let late = |loop_lag_max_ns| {
+        let mut facts = facts();
+        facts.loop_lag_max_ns = loop_lag_max_ns;
+        let mut verdict = Verdict {
+            reasons: vec![Reason {
+                code: "loop_busy".to_owned(),
+                text: String::new(),
+                decided: true,
+            }],
+            facts: facts.clone(),
+            ..Verdict::default()
+        };
+        super::verdict(&mut verdict);
+        let reason = verdict.reasons.swap_remove(0).text;
+        let sentence = said(Cause::GeneratorLate, LimitedBy::Generator, facts);
+        [reason, sentence].map(|it| it.contains("late by"))
+    };
+    assert_eq!((late(0), late(2_700_000)), ([false; 2], [true; 2]));
+}
+
 /// One figure for one thing: the share of its time that a loop was at work.
 #[test]
 fn every_reason_has_words() {

@@ -61,9 +61,11 @@ impl Figures {
     pub(super) fn of(summary: &RunSummary, points: &[SeriesPoint]) -> Self {
         let all = Sum::of(points, |_| true).counters;
         let measured = Sum::of(points, |p| p.phase == Phase::Measure);
-        let requested_rate = ratio(measured.requested.0, measured.requested.1);
         let c = &measured.counters;
         let (flow, messages) = (summary.flow(), summary.messages());
+        let requested_rate = messages.requested.as_ref().map(|it| it.rate);
+        let requested_rate =
+            requested_rate.or_else(|| ratio(measured.requested.0, measured.requested.1));
         Self {
             sent: flow.sent,
             received: flow.received,

@@ -4,8 +4,8 @@
 mod process;
 
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
+use std::{env, thread};
 
 use load::scenario::Scenario;
 use load::{Control, Endpoint, Error, Outcome, PhaseClock, Phases, RunEvent, SliceSink, Together};
@@ -40,8 +40,8 @@ struct Program {
 }
 
 impl Program {
-    /// The program of `command`, with the broker's address filled in.
-    fn new(command: &[String], endpoint: &Endpoint, load: usize) -> Self {
+    /// The program of `command`, with the broker's address filled in; `variables` are secrets of its environment.
+    fn new(command: &[String], endpoint: &Endpoint, load: usize, variables: &[String]) -> Self {
         let url = endpoint.secret_url();
         let port = endpoint.port.to_string();
         let fill = |word: &String, url: &str| {
@@ -56,6 +56,7 @@ impl Program {
         let hidden = hidden.iter().map(|it| fill(it, &url));
         let blot = |secret| (secret, redact::BLOT.to_owned());
         let hidden = hidden.chain([endpoint.password()]);
+        let hidden = hidden.chain(variables.iter().cloned());
         // A password that is the user's name is in every URL that is shown.
         let hidden = hidden.filter(|it| !it.is_empty() && *it != endpoint.user);
         let mut secrets: Vec<_> = hidden.map(blot).collect();
@@ -102,8 +103,10 @@ impl CommandPlan {
         if !experiment.has_commands() {
             return None;
         }
+        let variables = redact::secret_variables(env::vars_os());
         let loads = experiment.load.iter().enumerate();
-        let programs = loads.map(|(index, load)| Program::new(&load.command, endpoint, index));
+        let programs =
+            loads.map(|(index, load)| Program::new(&load.command, endpoint, index, &variables));
         let lengths = &experiment.phases;
         Some(Self {
             programs: programs.collect(),
@@ -346,7 +349,7 @@ mod tests {
         let endpoint: Endpoint = "amqp://h:1".parse().unwrap();
         let names = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|&it| it.to_owned()).collect();
-            Program::new(&words, &endpoint, 0).names("timeout")
+            Program::new(&words, &endpoint, 0, &[]).names("timeout")
         };
         assert!(names(&["/usr/bin/timeout", "3", "load"]));
         assert!(names(&["sh", "-c", "timeout 3 load"]));
@@ -365,12 +368,14 @@ mod tests {
         let endpoint: Endpoint = "amqp://me:s%3Ccret@h:1/v".parse().unwrap();
         let url = "amqp://me:s%3Ccret@h:1/v";
         let command = ["x", "{url}", "tcp://{host}:{port}", "--token", "t0ken"].map(str::to_owned);
-        let program = Program::new(&command, &endpoint, 0);
+        let variables = ["of-env1r0nment".to_owned()];
+        let program = Program::new(&command, &endpoint, 0, &variables);
         assert_eq!(program.words, ["x", url, "tcp://h:1", "--token", "t0ken"]);
         assert_eq!(program.shown, "x amqp://me@h:1/v tcp://h:1 --token ***");
-        let said = "at amqp://me:s%3Ccret@h:1/v as me with s<cret and t0ken".to_owned();
+        let said =
+            "at amqp://me:s%3Ccret@h:1/v as me with s<cret, t0ken and of-env1r0nment".to_owned();
         let kept = program.without_secrets(said);
-        for secret in ["cret", "t0ken"] {
+        for secret in ["cret", "t0ken", "env1r0nment"] {
             assert!(!kept.contains(secret), "{kept}");
             assert!(!program.shown.contains(secret), "{}", program.shown);
         }
@@ -378,7 +383,7 @@ mod tests {
         // A program repeats the secret, and not the word that it was given it in.
         for word in ["--password=s3cret", "me:s3cret", "a-b"] {
             let command = ["x", "-u", word, "--password", word].map(str::to_owned);
-            let program = Program::new(&command, &endpoint, 0);
+            let program = Program::new(&command, &endpoint, 0, &[]);
             let said = "no login by s3cret (a-b), xa-by".to_owned();
             let kept = program.without_secrets(said);
             let secret = if word == "a-b" { "a-b)" } else { "s3cret" };

@@ -80,6 +80,11 @@ impl Lasting {
         if self.received.count > 0 {
             facts.received_rate = flow.received.rate;
         }
+        // Both without the time that the phase took to end.
+        let requested = messages.requested.as_ref().filter(|_| !facts.is_churn());
+        if let Some(requested) = requested.filter(|_| self.sent.count > 0) {
+            (facts.requested_rate, facts.sent_rate) = (Some(requested.rate), flow.sent.rate);
+        }
         messages.rate = flow.sent.rate.max(flow.received.rate);
     }
 }
@@ -103,6 +108,8 @@ pub(super) fn per_second(count: u64, length: Nanos) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use archive::RequestedSummary;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -118,6 +125,10 @@ mod tests {
             ..RunSummary::default()
         };
         summary.messages_mut().cpu_us_each = each;
+        summary.messages_mut().requested = Some(RequestedSummary {
+            rate: 50_000.0,
+            ..RequestedSummary::default()
+        });
         summary
     }
 
@@ -149,6 +160,7 @@ mod tests {
             lasting.add(&slice);
         }
         let (mut summary, mut facts) = (used(), Facts::default());
+        (facts.requested_rate, facts.sent_rate) = (Some(45_000.0), 45_000.0);
         facts.received_rate = 300.0;
         lasting.tell(&outcome, planned, &mut summary, &mut facts);
         (summary, facts)
@@ -167,6 +179,8 @@ mod tests {
             };
             assert_eq!(flow.lasted, Some(lasted));
             assert_eq!((facts.received_rate, facts.ended.received_s), (250.0, 2.0));
+            let rates = (facts.requested_rate, facts.sent_rate);
+            assert_eq!(rates, (Some(50_000.0), 50_000.0));
             assert_eq!(summary.messages().cpu_us_each, PerMessage::default());
         }
         // The time was over, or somebody stopped it: the measured phase is what was asked for.

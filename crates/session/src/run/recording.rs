@@ -583,8 +583,9 @@ impl<'a> Recording<'a> {
             let requested = scenario.requested.as_ref()?;
             let amount = requested.messages(from, to);
             let deviation = requested.deviation(from, to);
+            let share_due = requested.share_due(from, to);
             let achieved = &mut scenario.achieved;
-            achieved.add(interval, origin, begun, amount, deviation);
+            achieved.add(interval, origin, begun, amount, deviation, share_due);
             Some(amount)
         });
         let first = all.next().flatten();

@@ -142,6 +142,7 @@ pub(crate) struct Achieved {
     /// Messages of the measured phase, and the variance of their number.
     measured: f64,
     variance: f64,
+    /// The measured phase as long as messages were due.
     seconds: f64,
     windows: Vec<Window>,
     /// Intervals per window is 2 to this power.
@@ -169,7 +170,7 @@ impl Window {
 
 impl Achieved {
     /// Adds an interval of the run with this origin, in which this many messages or operations began;
-    /// requested was the amount, with its standard deviation.
+    /// requested was the amount, with its standard deviation, in this share of the interval.
     pub(super) fn add(
         &mut self,
         interval: &Interval,
@@ -177,6 +178,7 @@ impl Achieved {
         begun: u64,
         amount: f64,
         deviation: f64,
+        share_due: f64,
     ) {
         self.total += amount;
         if interval.phase != Phase::Measure {
@@ -185,7 +187,7 @@ impl Achieved {
         self.measured += amount;
         self.variance += deviation * deviation;
         let seconds = interval.length().as_secs_f64();
-        self.seconds += seconds;
+        self.seconds += seconds * share_due;
         self.keep(Window {
             start: interval.start.since(origin).as_secs_f64(),
             seconds,
@@ -377,9 +379,21 @@ mod tests {
                 counters.sent += 90;
                 counters.late += 9;
             }
-            achieved.add(&interval, Time(5 * SECOND), 90, 100.0, 3.0);
+            achieved.add(&interval, Time(5 * SECOND), 90, 100.0, 3.0, 1.0);
         }
         (achieved, counters)
+    }
+
+    /// A load that ends with its messages has the rate of its schedule, however long its phase took to end.
+    #[test]
+    fn the_rate_is_over_the_time_in_which_messages_were_due() {
+        let mut achieved = Achieved::default();
+        let mut interval = Interval::new();
+        interval.reset(Time(5 * SECOND), Phase::Measure);
+        interval.end = Time(6 * SECOND);
+        achieved.add(&interval, Time(5 * SECOND), 400, 400.0, 0.0, 0.8);
+        let summary = achieved.summary(400, 0);
+        assert_eq!((summary.rate, summary.achieved), (500.0, Some(1.0)));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! chunk has one that is hidden, all from its first value to its last is, since a part of a secret may be harmless.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -151,6 +152,17 @@ pub fn words(words: &[String]) -> (Vec<String>, Vec<String>) {
     reader.hidden.sort();
     reader.hidden.dedup();
     (shown, reader.hidden)
+}
+
+/// Values of variables whose names speak of secrets, as a program may print them.
+pub fn secret_variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<String> {
+    let texts =
+        all.filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+    let secret = texts.filter(|(name, _)| is_secret(name));
+    let mut found: Vec<String> = secret.flat_map(|(_, value)| values(&value)).collect();
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// Flags of a virtual machine, of which all is shown but what stands behind a name of a secret.

@@ -1,8 +1,10 @@
 //! Commands: what is not known to be harmless is hidden wherever it stands, and ordinary ones stay readable.
 
+use std::ffi::OsString;
+
 use testkit::Random;
 
-use super::{flags, script, words};
+use super::{flags, script, secret_variables, words};
 
 /// Ways in which commands are given secrets, a blank line between two; in each of them stands `SECRET`.
 const LOGINS: &str = r#"
@@ -497,6 +499,20 @@ fn flags_of_virtual_machines_are_shown_but_for_secrets() {
     ] {
         assert_eq!(flags(&split(given)), split(shown), "{given}");
     }
+}
+
+/// Scripts print variables, whose values stand in no word of theirs.
+#[test]
+fn a_variable_that_is_called_a_secret_is_one() {
+    let all = [
+        ("PASSWORD", "s3cret"),
+        ("API_TOKEN", "t0ken"),
+        ("PASSES", "3"),
+        ("BYPASS", "true"),
+        ("HOME", "/home/me"),
+    ];
+    let all = all.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    assert_eq!(secret_variables(all.into_iter()), ["s3cret", "t0ken"]);
 }
 
 /// A script's own output is no secret to its log, but for words that it hands on.

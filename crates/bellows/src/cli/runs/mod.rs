@@ -35,6 +35,9 @@ pub(crate) struct RunsArgs {
 /// Commands about kept runs.
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// List runs, as no command does
+    #[command(hide = true)]
+    List(ListArgs),
     /// Print a run's summary again, with its folder, note and tags
     Show(change::ShowArgs),
     /// Tag a run; a run with a tag is never pruned
@@ -54,6 +57,7 @@ impl RunsArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             None => self.list.execute(),
+            Some(Action::List(args)) => args.execute(),
             Some(Action::Show(args)) => args.execute(),
             Some(Action::Tag(args)) => args.execute(),
             Some(Action::Note(args)) => args.execute(),
@@ -165,5 +169,19 @@ impl ListArgs {
             output::print(&console::runs(&entries, output::style()))?;
         }
         Ok(Done::Fine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn list_is_what_no_command_does() {
+        let line = ["bellows", "runs", "list", "-n", "3", "--sort", "p99"];
+        let parsed = Cli::command().try_get_matches_from(line);
+        assert!(parsed.is_ok(), "{parsed:?}");
     }
 }
