@@ -152,7 +152,7 @@ impl Node {
         };
         while !session.peer.is_finished {
             if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
-                session.pause();
+                session.pause(vhost.faults.as_deref_mut());
                 *has_paused = true;
                 break;
             }
@@ -261,7 +261,7 @@ impl Node {
     fn tell_publishers(&mut self) {
         for (key, session) in self.sessions.iter_mut() {
             if self.is_blocked && session.peer.is_publisher {
-                session.pause();
+                session.pause(self.vhost.faults.as_deref_mut());
             } else if !self.is_blocked && session.peer.is_paused {
                 session.resume();
                 self.resumed.push(key);
@@ -412,9 +412,12 @@ impl Session {
         }
     }
 
-    /// Stops reading a publisher, and tells it once.
-    fn pause(&mut self) {
+    /// Stops reading a publisher, and tells it once; faults that block count it.
+    fn pause(&mut self, faults: Option<&mut Faults>) {
         let first = !std::mem::replace(&mut self.peer.is_paused, true);
+        if let Some(faults) = faults.filter(|_| first) {
+            faults.note_blocked();
+        }
         if first && self.peer.hears_blocked && self.server.is_open() {
             let blocked = ConnectionBlocked {
                 reason: LOW_ON_MEMORY,

@@ -116,6 +116,7 @@ struct ActiveRules {
     confirms: Vec<usize>,
     logins: Vec<usize>,
     routes: Vec<usize>,
+    blocks: Vec<usize>,
 }
 
 /// A script that is played.
@@ -130,7 +131,6 @@ pub(crate) struct Faults {
     active: ActiveRules,
     /// Slows routing from the first slowdown on.
     slowdown: Option<Slowdown>,
-    blocking: usize,
     stall: Option<(usize, Time)>,
     connection_faults: Vec<ConnectionFault>,
     /// Confirms that leave later: when, of which connection and channel.
@@ -166,7 +166,6 @@ impl Faults {
             next_edge: Some(Time(0)),
             active: ActiveRules::default(),
             slowdown: None,
-            blocking: 0,
             stall: None,
             connection_faults: Vec::new(),
             late: BinaryHeap::new(),
@@ -272,7 +271,7 @@ impl Faults {
             FaultKind::Nack => self.active.publishes.push(at),
             FaultKind::RefuseLogin => self.active.logins.push(at),
             FaultKind::SlowRoute { .. } => self.active.routes.push(at),
-            FaultKind::Block => self.blocking += 1,
+            FaultKind::Block => self.active.blocks.push(at),
             FaultKind::Lose
             | FaultKind::Duplicate { .. }
             | FaultKind::Reorder { .. }
@@ -288,14 +287,10 @@ impl Faults {
             &mut self.active.confirms,
             &mut self.active.logins,
             &mut self.active.routes,
+            &mut self.active.blocks,
         ] {
             list.retain(|rule| *rule != at);
         }
-        let is_block = self
-            .rules
-            .get(at)
-            .is_some_and(|rule| rule.fault.kind == FaultKind::Block);
-        self.blocking -= usize::from(is_block);
         if let Some(span) = self.done.faults.get_mut(at).and_then(|f| f.span.as_mut()) {
             span.end = Some(now);
         }
@@ -342,7 +337,14 @@ impl Faults {
 
     /// Whether publishers are blocked.
     pub(crate) const fn is_blocking(&self) -> bool {
-        self.blocking > 0
+        !self.active.blocks.is_empty()
+    }
+
+    /// A publisher's connection was blocked: by the block that began first, where several are on.
+    pub(crate) fn note_blocked(&mut self) {
+        if let Some(rule) = self.active.blocks.first().copied() {
+            self.count(rule, 1);
+        }
     }
 
     /// Whether this login is refused.

@@ -279,6 +279,7 @@ fn publishers_are_blocked_for_a_time() {
     assert_eq!(w.seen(p), [Seen::Blocked]);
     pass(&mut w, MS);
     assert_eq!(w.seen(p), [Seen::Unblocked]);
+    assert_eq!(counts(&mut w, &log), [1], "the publisher");
     let injections = log.injections();
     let span = injections.faults[0].span.expect("a span");
     assert_eq!(span.end.map(|end| end.since(span.start)), Some(MS));
