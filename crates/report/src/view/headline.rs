@@ -533,7 +533,10 @@ fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
     if let Some(own) = named_queues(&record.experiment) {
         let found = topology.queues.iter();
         let found = found.filter(|queue| own.contains(&queue.name));
-        let kinds: BTreeSet<&str> = found.map(|queue| queue.kind.as_str()).collect();
+        let mut kinds: BTreeSet<&str> = found.map(|queue| queue.kind.as_str()).collect();
+        if kinds.is_empty() {
+            kinds = requested_kinds(&record.experiment);
+        }
         let kind = match (kinds.len(), kinds.first()) {
             (1, Some(kind)) => kind,
             _ => "",
@@ -613,8 +616,7 @@ const QUEUE: &str = "queue://";
 fn named_queues(experiment: &Value) -> Option<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for load in experiment.get("load")?.as_array()? {
-        let is_program = load.get("kind").and_then(Value::as_str) == Some("command");
-        if is_program {
+        if is_program(load) {
             continue;
         }
         let numbered = load.get("num-destinations").and_then(Value::as_u64);
@@ -631,6 +633,18 @@ fn named_queues(experiment: &Value) -> Option<BTreeSet<String>> {
         }
     }
     (!all.is_empty()).then_some(all)
+}
+
+/// Types that the loads request for their queues; empty of one that leaves it to the broker.
+fn requested_kinds(experiment: &Value) -> BTreeSet<&str> {
+    let loads = experiment.get("load").and_then(Value::as_array);
+    let queues = loads.into_iter().flatten().filter(|it| !is_program(it));
+    let kinds = queues.map(|load| load.get("queue-type").and_then(Value::as_str));
+    kinds.map(Option::unwrap_or_default).collect()
+}
+
+fn is_program(load: &Value) -> bool {
+    load.get("kind").and_then(Value::as_str) == Some("command")
 }
 
 /// Destinations of a load; one where no list names several.

@@ -396,6 +396,11 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
         unknown.starts_with("54,800 msg/s into a queue for 60 s;"),
         "{unknown}"
     );
+    let unread = text(json!({ "destination": "queue://gone", "queue-type": "quorum" }));
+    assert!(
+        unread.starts_with("54,800 msg/s into a quorum queue for 60 s;"),
+        "{unread}"
+    );
     // Who names a topic's queues is the client or the broker.
     let topic = text(json!({ "destination": "topic://t" }));
     assert!(
