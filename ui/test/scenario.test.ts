@@ -113,6 +113,7 @@ describe('the panels of probes', () => {
     const scenario = (rate: number) => ({ ...of, requested: { rate } });
     return {
       metrics,
+      phases: [],
       requirements: [],
       figures: {
         scenarios: { probe_fails: scenario(1), probe_slow: scenario(1 / 3) },
@@ -171,6 +172,26 @@ describe('the panels of probes', () => {
     expect(dt.at(-1)).toBeCloseTo(1.01);
     const last = counts.probe_fails_begun!.at(-1)!;
     expect(last).toBeLessThan(3);
+  });
+
+  test('the moment of a drain is no part of the second before it', () => {
+    const ended = run();
+    const [measure, drain] = ['measure', 'drain'] as const;
+    ended.phases.push({ phase: measure, start: 0, end: 12 });
+    ended.phases.push({ phase: drain, start: 12, end: 12.03 });
+    const { series } = ended;
+    series.t.push(12);
+    series.dt.push(0.03);
+    for (const column of Object.values(series.counts)) column!.push(0);
+    series.requested.push(null);
+    for (const [name, windows] of [
+      ['probe_fails', 12],
+      ['probe_slow', 4],
+    ] as const) {
+      const { t, dt } = windowed(ended, name, null);
+      expect([t.length, dt.at(-1)]).toEqual([windows, 12 / windows]);
+    }
+    expect(windowed(ended, 'probe_fails', null).counts.probe_fails_begun!.at(-1)).toBe(1);
   });
 
   test('a part of a window of rare requests is left out at the end', () => {

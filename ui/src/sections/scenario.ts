@@ -147,16 +147,29 @@ export function windowed(run: RunView, name: string, slices: Slices | null): Cou
   // A second is what the series has; much of a run in one window would say nothing of when.
   const length = (t.at(-1) ?? 0) + (dt.at(-1) ?? 0) - (t[0] ?? 0);
   const over = asked <= 1.001 || asked > length / 4 ? 1 : asked;
-  const at = t.map((start, i) => Math.floor((start + dt[i]! / 2 - t[0]!) / over));
-  const firsts = at.flatMap((window, i) => (window === at[i - 1] ? [] : [i]));
-  // What is left at the end is a part of a window: one operation in a moment would be a hundred per second. Of rare ones
-  // nobody knows how many a whole window would have had.
-  const last = (t.at(-1) ?? 0) + (dt.at(-1) ?? 0) - (t[firsts.at(-1) ?? 0] ?? 0);
-  const rest = firsts.length > 1 && last < over * 0.95 ? firsts.pop() : undefined;
-  const end = over > 1 ? (rest ?? t.length) : t.length;
-  const ends = firsts.map((_, i) => firsts[i + 1] ?? end);
-  const peaks = new Set(run.metrics.filter((it) => it.kind === 'peak').map((it) => it.key));
+  const middle = (i: number): number => t[i]! + dt[i]! / 2;
   const width = (from: number, to: number): number => t[to - 1]! + dt[to - 1]! - t[from]!;
+  // No window has parts of two phases.
+  const begins = new Set(run.phases.map((it) => t.findIndex((_, i) => middle(i) >= it.start)));
+  let begin = 0;
+  const at = t.map((_, i) => {
+    if (begins.has(i)) begin = i;
+    return Math.floor((middle(i) - t[begin]!) / over);
+  });
+  const firsts = at.flatMap((window, i) => (window === at[i - 1] && !begins.has(i) ? [] : [i]));
+  const ends = firsts.map((_, w) => firsts[w + 1] ?? t.length);
+  // What is left at an end is a part of a window: one operation in a moment would be a hundred per second. It
+  // belongs to the window before; of rare ones nobody knows how many a whole window would have had.
+  for (let w = firsts.length - 1; w > 0; w--) {
+    const [first, end] = [firsts[w]!, ends[w]!];
+    const isAlone = begins.has(first);
+    const isLast = end === t.length || begins.has(end);
+    if (!isLast || width(first, end) >= over * (isAlone ? 0.5 : 0.95)) continue;
+    if (over <= 1 && !isAlone) ends[w - 1] = end;
+    firsts.splice(w, 1);
+    ends.splice(w, 1);
+  }
+  const peaks = new Set(run.metrics.filter((it) => it.kind === 'peak').map((it) => it.key));
   const merge = (column: Column, peak: boolean): Column =>
     firsts.map((from, w) => {
       const known = column.slice(from, ends[w]).map((value, i) => [value, dt[from + i]!] as const);
