@@ -57,10 +57,16 @@ impl SeriesPoint {
 pub struct ProcessUsage {
     /// CPU time divided by elapsed time: 1.2 is one core and a fifth.
     pub cpu_cores: f64,
-    /// Resident memory in bytes at the end of the interval.
+    /// Resident memory in bytes at the end of the interval; absent, 0 here, of a process that is gone by then.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub rss_bytes: u64,
-    /// Threads at the end of the interval.
+    /// Threads at the end of the interval; absent like the memory.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub threads: u32,
+}
+
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The scenario of messages.

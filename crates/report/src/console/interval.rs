@@ -236,8 +236,12 @@ pub(super) fn usage(shape: &Shape, point: &SeriesPoint) -> impl Iterator<Item = 
 }
 
 fn used(name: &str, usage: ProcessUsage) -> String {
-    let megabytes = usage.rss_bytes as f64 / 1e6;
-    format!("{}, {megabytes:.0} MB", cores(name, usage))
+    let cores = cores(name, usage);
+    match usage.rss_bytes {
+        // It is gone.
+        0 => cores,
+        bytes => format!("{cores}, {:.0} MB", bytes as f64 / 1e6),
+    }
 }
 
 fn cores(name: &str, usage: ProcessUsage) -> String {

@@ -209,6 +209,24 @@ fn flowing(text: &str) -> String {
 }
 
 #[test]
+fn a_process_that_is_gone_has_no_memory() {
+    let gone = ProcessUsage {
+        cpu_cores: 0.42,
+        ..ProcessUsage::default()
+    };
+    let mut point = point(Phase::Measure, 0.0);
+    point.broker = Some(gone);
+    let text = line(&shape(), &point);
+    assert!(
+        text.contains("  broker 0.42 cores  bellows 0.31 cores"),
+        "{text}"
+    );
+    let kept = serde_json::to_value(gone).unwrap();
+    assert_eq!(kept, serde_json::json!({ "cpu_cores": 0.42 }));
+    assert_eq!(serde_json::from_value::<ProcessUsage>(kept).unwrap(), gone);
+}
+
+#[test]
 fn a_pipe_gets_one_line_for_each_interval() {
     let mut point = point(Phase::Warmup, 0.0);
     point.counters.blocked = 0;

@@ -276,7 +276,9 @@ impl Snapshot {
                 f64::from(usage.threads),
             ),
         ];
-        for (name, help, unit, value) in facts {
+        // Of one that is gone there is no more than the CPU.
+        let known = if usage.rss_bytes > 0 { facts.len() } else { 1 };
+        for (name, help, unit, value) in facts.into_iter().take(known) {
             let labels = self.labels(&[("process", process)]);
             self.gauge(
                 &format!("{PREFIX}_process_{name}"),
