@@ -6,8 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Stall, Stalled};
 
-/// A fault is noted when it has been made, and what it takes may be noticed so many seconds before that.
-const NOTED_AFTER_S: f64 = 1.0;
+/// A loop that is busy notices what a fault took up to so many seconds after the fault's end, …
+const NOTICED_AFTER_S: f64 = 1.0;
+/// … and the time that it takes down is that of its last look at the clock, which may lie before the fault.
+const CLOCK_AGE_S: f64 = 0.1;
+/// The fault that blocks publishers, and takes no connections.
+const BLOCK: &str = "block";
 
 /// Observations of the measured phase. Shares are of time (0 to 1), CPU is in cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -114,6 +118,8 @@ pub struct Ended {
     pub trend: Option<f64>,
     /// How often the broker blocked publishers, and its words for it.
     pub blocked: Option<(u64, String)>,
+    /// When publishers were blocked, in seconds since the run's origin.
+    pub blocked_at_s: Vec<f64>,
     /// Connections that were lost.
     pub lost_connections: u64,
     /// When connections were lost, in seconds since the run's origin: the first of those that were lost together.
@@ -314,14 +320,32 @@ impl Facts {
         faults.find(|it| it.from_s <= at_s + for_s && it.until_s >= at_s)
     }
 
+    /// The run's own fault, blocks or others, in or just after which the first of these instants lies: of several the
+    /// last that had begun. `None` where one lies in none, or there is none.
+    fn fault_behind(&self, at_s: &[f64], blocks: bool) -> Option<&OwnFault> {
+        let of = |at: f64| {
+            let faults = self.ended.faults.iter().filter(|it| {
+                let is_on = it.from_s <= at + CLOCK_AGE_S && at <= it.until_s + NOTICED_AFTER_S;
+                is_on && (it.name == BLOCK) == blocks
+            });
+            faults.max_by(|one, other| one.from_s.total_cmp(&other.from_s))
+        };
+        let first = of(*at_s.first()?)?;
+        let is_own = |at: &f64| of(*at).is_some();
+        at_s.iter().all(is_own).then_some(first)
+    }
+
     /// The run's own fault in which connections were lost; `None` where some were lost at another time, or when is not
-    /// known. That one is lost may be noticed before the fault is noted.
+    /// known.
     #[must_use]
     pub fn lost_in_fault(&self) -> Option<&OwnFault> {
-        let mut lost = self.ended.lost_at_s.iter();
-        let first = self.fault_within(*lost.next()?, NOTED_AFTER_S)?;
-        let is_own = |at: &f64| self.fault_within(*at, NOTED_AFTER_S).is_some();
-        lost.all(is_own).then_some(first)
+        self.fault_behind(&self.ended.lost_at_s, false)
+    }
+
+    /// The run's own fault in which publishers were blocked; `None` where some were at another time.
+    #[must_use]
+    pub fn blocked_in_fault(&self) -> Option<&OwnFault> {
+        self.fault_behind(&self.ended.blocked_at_s, true)
     }
 
     /// Whether most of the stalls of this side lie in faults of the run itself.

@@ -103,6 +103,9 @@ findings! {
         times: u64,
         /// The broker's words.
         reasons: String,
+        /// The run's own fault in which it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<String>,
     },
     /// The broker's certificate was not checked (`--insecure`).
     CertificateNotChecked {},

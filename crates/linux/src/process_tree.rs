@@ -95,6 +95,17 @@ impl ProcessTree {
         }
     }
 
+    /// The root that was killed starts again below this process, which lived before: its own use so far is not
+    /// counted. All that its descendants have used is, since they are new.
+    pub fn follow_starter(&mut self, starter: u32) {
+        self.root = ProcessId::of(starter);
+        self.accounts.members.clear();
+        if let Some(id) = self.root {
+            self.accounts.begin(id, self.tick);
+        }
+        self.search_again();
+    }
+
     /// New descendants are looked for at the next reading, however soon that is.
     const fn search_again(&mut self) {
         self.next_search = Time(0);
@@ -224,6 +235,20 @@ impl Accounts {
 
     fn join(&mut self, id: ProcessId) {
         self.members.entry(id).or_default();
+    }
+
+    /// Counts a process from now on.
+    fn begin(&mut self, id: ProcessId, tick: Nanos) {
+        let Some((cpu, stat)) = cpu_time(id.pid).zip(id.stat()) else {
+            return;
+        };
+        let account = Account {
+            parent: stat.parent,
+            cpu,
+            of_children: Nanos(stat.children_ticks.saturating_mul(tick.0)),
+            owed: Nanos::ZERO,
+        };
+        self.members.insert(id, account);
     }
 
     fn adopt(&mut self, id: ProcessId, parent: u32) {

@@ -30,7 +30,16 @@ pub(crate) struct Reading {
     pub(crate) machine: Option<CpuTicks>,
 }
 
-/// A node that a fault of the run killed.
+/// A process below which a killed node starts again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Starter {
+    pub(crate) node: usize,
+    pub(crate) pid: u32,
+    /// When it was about to start.
+    pub(crate) at: Time,
+}
+
+/// A node that a fault of the run kills.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Killed {
     pub(crate) node: usize,
@@ -81,6 +90,10 @@ pub(crate) trait UsageSource {
     fn follow_node(&mut self, _node: usize, pid: u32) -> Vec<(SeriesName, f64)> {
         self.follow(pid);
         Vec::new()
+    }
+    /// The broker, or a node of a cluster, starts again below this process; what its nodes hold.
+    fn follow_starter(&mut self, starter: &Starter) -> Vec<(SeriesName, f64)> {
+        self.follow_node(starter.node, starter.pid)
     }
     /// A process of this number, with its descendants, belongs to the load generator.
     fn generator(&mut self, _pid: u32) {}
@@ -168,6 +181,14 @@ impl NodeUsage {
         nodes
             .map(|(node, it)| memory_of_node(node, it.used))
             .collect()
+    }
+
+    /// A node that is read for the first time after a kill has run since it was about to start.
+    fn started(&mut self, starter: &Starter) {
+        let since = self.at.since(starter.at);
+        if let Some(node) = self.last.get_mut(starter.node) {
+            node.ran += since;
+        }
     }
 
     /// CPU and memory of each since the last time, as named series.
@@ -374,6 +395,21 @@ impl UsageSource for ProcUsage {
 
     fn leave(&mut self) {
         self.broker.leave();
+    }
+
+    fn follow_starter(&mut self, starter: &Starter) -> Vec<(SeriesName, f64)> {
+        let further = (starter.node.checked_sub(1)).and_then(|at| self.further.get_mut(at));
+        further
+            .unwrap_or(&mut self.broker)
+            .follow_starter(starter.pid);
+        let nodes = self.nodes().into_iter().enumerate();
+        let held = nodes
+            .map(|(node, it)| memory_of_node(node, it.used))
+            .collect();
+        if let Some(nodes) = &mut self.nodes {
+            nodes.started(starter);
+        }
+        held
     }
 
     fn follow_node(&mut self, node: usize, pid: u32) -> Vec<(SeriesName, f64)> {
@@ -583,11 +619,16 @@ pub(crate) mod tests {
             [false, true]
         );
         nodes.add(at(3_000), vec![used(300), None]);
-        // It is there again, and runs for a second.
-        nodes.add(at(4_000), vec![used(400), used(800)]);
-        nodes.add(at(5_000), vec![used(500), used(900)]);
+        // It is there again, and has run for 0.3 s; then it runs for a second.
+        nodes.add(at(4_000), vec![used(400), used(1_000)]);
+        nodes.started(&Starter {
+            node: 1,
+            pid: 7,
+            at: at(3_700),
+        });
+        nodes.add(at(5_000), vec![used(500), used(1_100)]);
         let ran = nodes.last.iter().map(|it| it.ran.0 / 1_000_000);
-        assert_eq!(ran.collect::<Vec<_>>(), [5_000, 2_600]);
+        assert_eq!(ran.collect::<Vec<_>>(), [5_000, 2_900]);
     }
 
     #[test]
@@ -693,12 +734,18 @@ pub(crate) mod tests {
         assert!(cores > 0.0 && cores < 1.2, "{cores}");
     }
 
+    /// Also what it has used before it is followed: that is heard of at the end of a second.
     #[test]
     fn what_a_node_uses_while_it_starts_again_is_its_own() {
+        starts_again(false);
+        starts_again(true);
+    }
+
+    fn starts_again(is_heard_late: bool) {
         use std::io::{BufRead as _, BufReader, Write as _};
         let killed = Busy::new();
         let mut source = ProcUsage::new(Some(killed.pid()));
-        source.read();
+        let before = source.read().broker.expect("the one that is killed");
         drop(killed);
         // Waits for a word, and then starts a program that computes.
         let script = "read word; while :; do :; done & echo $!; wait";
@@ -707,8 +754,15 @@ pub(crate) mod tests {
         let piped = std::process::Stdio::piped;
         let starter = command.stdin(piped()).stdout(piped()).spawn();
         let mut starter = Busy(starter.expect("sh starts"));
-        source.follow_node(0, starter.pid());
-        let before = source.read().broker.expect("what starts it");
+        let starts = Starter {
+            node: 0,
+            pid: starter.pid(),
+            at: Clock.now(),
+        };
+        if !is_heard_late {
+            source.follow_starter(&starts);
+            source.read().broker.expect("what starts it");
+        }
         let mut input = starter.0.stdin.take().expect("its input");
         writeln!(input, "go").expect("a word");
         let mut said = String::new();
@@ -725,6 +779,9 @@ pub(crate) mod tests {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         testkit::signal(pid, "STOP");
+        if is_heard_late {
+            source.follow_starter(&starts);
+        }
         source.follow_node(0, pid);
         let after = source.read().broker.expect("the node");
         let (used, all) = (

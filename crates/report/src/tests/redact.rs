@@ -220,6 +220,7 @@ impl Named {
                             Finding::ConnectionBlocked {
                                 times: 1,
                                 reasons: blocked,
+                                fault: None,
                             },
                         )
                     },

@@ -158,13 +158,22 @@ fn told(w: &Warning) -> (String, &'static str) {
             ),
             "see available_clocksource in /sys/devices/system/clocksource/clocksource0 for tsc or kvm-clock",
         ),
-        Finding::ConnectionBlocked { times, reasons } => (
+        Finding::ConnectionBlocked {
+            times,
+            reasons,
+            fault,
+        } => (
             format!(
-                "the broker blocked publishers {} ({reasons}): rates are too low and latencies too high for its \
-                 speed, they show its alarm",
-                counted(*times, "time")
+                "the broker blocked publishers {} ({reasons}){}: rates are too low and latencies too high for its \
+                 speed{}",
+                counted(*times, "time"),
+                through(fault.as_deref()),
+                if fault.is_some() { "" } else { ", they show its alarm" }
             ),
-            "raise its memory or disk limit, or consume what is published",
+            match fault {
+                Some(_) => "",
+                None => "raise its memory or disk limit, or consume what is published",
+            },
         ),
         Finding::NotSteadyState { change, seconds } => (
             format!(

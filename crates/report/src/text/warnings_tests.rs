@@ -294,6 +294,22 @@ fn what_the_run_itself_took_sends_nobody_into_the_brokers_log() {
         "{told}"
     );
     assert!(!told.contains("log") && lost(None).contains("the broker's log"));
+    let blocked = |fault: Option<&str>| {
+        note(Finding::ConnectionBlocked {
+            times: 1,
+            reasons: "low on memory".to_owned(),
+            fault: fault.map(str::to_owned),
+        })
+    };
+    let told = blocked(Some("block"));
+    assert!(
+        told.contains("(low on memory) through the run's own block: "),
+        "{told}"
+    );
+    assert!(
+        !told.contains("limit") && blocked(None).contains("raise its memory"),
+        "{told}"
+    );
     let not_confirmed = |nacked| {
         note(Finding::MessagesNotAccepted {
             sent: 9,

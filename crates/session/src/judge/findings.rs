@@ -233,6 +233,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
         all.push(caution(Finding::ConnectionBlocked {
             times: *times,
             reasons: reasons.clone(),
+            fault: e.blocked_in_fault().map(|it| it.name.clone()),
         }));
     }
     if let Some(ledger) = &ended.ledger {

@@ -690,9 +690,10 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
         });
         faults.collect::<Vec<_>>()
     };
-    // It is noted a moment after what it took is noticed.
+    // A thread's clock may be a moment older than what it notices, which may be a while after the end.
     for (lost, own) in [
         (vec![7.99], true),
+        (vec![13.9], true),
         (vec![8.1, 12.0], true),
         (vec![8.1, 20.0], false),
         (vec![3.0], false),
@@ -701,6 +702,40 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
         facts.ended.lost_at_s = lost;
         let fault = own.then(|| "kill".to_owned());
         assert_eq!(faults(&facts), [fault.clone(), fault], "{facts:?}");
+    }
+}
+
+#[test]
+fn of_several_faults_the_one_that_took_connections_or_blocked_is_named() {
+    let mut facts = waiting_for_answers();
+    let fault = |name: &str, from_s, until_s| OwnFault {
+        name: name.to_owned(),
+        from_s,
+        until_s,
+    };
+    facts.ended.faults = vec![
+        fault("stall", 2.0, 2.3),
+        fault("drop", 3.000_28, 3.000_28),
+        fault("block", 3.5, 3.8),
+    ];
+    facts.ended.blocked = Some((1, "low on memory".to_owned()));
+    (facts.ended.lost_connections, facts.ended.lost_at_s) = (1, vec![3.000_41]);
+    for (blocked_at, blocked_by) in [
+        (vec![3.500_2], Some("block")),
+        (vec![3.500_2, 9.0], None),
+        (vec![2.1], None),
+    ] {
+        facts.ended.blocked_at_s = blocked_at;
+        let found = judge(facts.clone()).findings.into_iter();
+        let named = found.filter_map(|it| match it.finding {
+            Finding::ConnectionBlocked { fault, .. } => Some(("blocked", fault)),
+            Finding::ConnectionsLost { fault, .. } => Some(("lost", fault)),
+            _ => None,
+        });
+        let mut named: Vec<_> = named.collect();
+        named.sort();
+        let blocked = ("blocked", blocked_by.map(str::to_owned));
+        assert_eq!(named, [blocked, ("lost", Some("drop".to_owned()))]);
     }
 }
 

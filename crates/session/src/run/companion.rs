@@ -8,7 +8,7 @@ use measure::{Clock, Nanos, Phase, Time};
 
 use super::profiling::Returned;
 use crate::look::{self, Looks};
-use crate::usage::{Killed, Reading};
+use crate::usage::{Killed, Reading, Starter};
 
 /// A part of a run beside its load. What takes time it does on threads of its own. The thread that keeps the run
 /// calls it, and keeps what it has collected.
@@ -62,10 +62,12 @@ pub(crate) struct Second {
 /// Results of a companion since the previous call, in the order in which they are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    /// Nodes that are other processes from now on: back, or about to start.
-    pub(crate) returned: Vec<Returned>,
-    /// Nodes that were killed.
+    /// Nodes that are killed.
     pub(crate) killed: Vec<Killed>,
+    /// Killed nodes that start again.
+    pub(crate) starters: Vec<Starter>,
+    /// Nodes that are back, as other processes.
+    pub(crate) returned: Vec<Returned>,
     /// Pages of which a request brought none.
     pub(crate) failed: Vec<String>,
     /// All current values of each source that has new ones.
@@ -115,8 +117,11 @@ pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
         (Some(back), _) => back.max(fault.first_confirm_s.unwrap_or(0.0)),
         (None, Some(_)) => f64::INFINITY,
         (None, None) if fault.for_good => f64::INFINITY,
-        // It took place in a moment, or not at all.
-        (None, None) => fault.failed.is_none().then_some(0.0)?,
+        // It took place in a moment; one that failed, or that takes nothing away, had no such time.
+        (None, None) if fault.failed.is_none() && fault.watched => {
+            fault.first_confirm_s.unwrap_or(0.0)
+        }
+        (None, None) => return None,
     };
     Some(OwnFault {
         name: named(fault),

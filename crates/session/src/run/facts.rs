@@ -110,6 +110,9 @@ impl Recording<'_> {
             late_s: self.late_s(),
             trend: self.trend(),
             blocked: self.seen.blocked.summary(),
+            blocked_at_s: (self.seen.blocked.at().iter())
+                .map(|at| self.seconds_since_origin(*at))
+                .collect(),
             lost_connections: threads().map(|thread| thread.lost_connections).sum(),
             lost_at_s: (self.seen.lost_at.iter())
                 .map(|at| self.seconds_since_origin(*at))

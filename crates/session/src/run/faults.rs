@@ -14,7 +14,7 @@ use super::companion::{Collected, Companion, LoadEnd, Second, named};
 use super::profiling::{Profiling, Reattach, Returned};
 use super::recording::RunContext;
 use super::topology::BrokerState;
-use crate::usage::Killed;
+use crate::usage::{Killed, Starter};
 use brokers::{Broker, Fault, PlayedFaults};
 use experiment::{FaultSpec, RunFault, is_for_good};
 
@@ -32,16 +32,16 @@ pub(crate) enum FaultEvent {
         asked: Option<Nanos>,
         /// Whether the killed node is to stay away to the end.
         for_good: bool,
-        /// CPU time of the hit processes, just before.
-        cpu: Option<Nanos>,
     },
+    /// A node is about to be killed: who reads its usage must not find it gone before that is known.
+    Kills(Killed),
     /// The broker continues, or is ready again; its process from now on.
     Back {
         at: Time,
         returned: Option<Returned>,
     },
     /// A killed node starts again below this process, whose usage until it is back is the node's own.
-    Starts { node: usize, pid: u32 },
+    Starts(Starter),
     /// The first confirm after the latest fault is awaited from now on.
     Watched,
     /// A fault could not be done, or the broker did not come back from it.
@@ -193,21 +193,28 @@ impl Player<'_> {
     fn begin_one(&mut self, due: Time, fault: &FaultSpec) -> Result<Time, brokers::BrokerError> {
         let injected = injected(fault.kind);
         let node = fault.node.unwrap_or(0) as usize;
-        let cpu = (self.broker.processes().of_node(node)).and_then(linux::cpu_time);
-        if let Some((first, _)) = injected {
-            self.broker.inject_at(node, first)?;
-        }
-        let at = Clock.now();
         // What the broker plays by itself it plays in time, and lasts from then; what begins late here lasts as long.
-        let from = if injected.is_some() { at } else { due };
+        let (at, from) = match injected {
+            Some((first, _)) => {
+                // Its effect may be noticed before the injection has returned.
+                let process = self.broker.processes().of_node(node);
+                let cpu = process.and_then(linux::cpu_time);
+                let at = Clock.now();
+                if fault.kind == RunFault::Kill {
+                    self.say(FaultEvent::Kills(Killed { node, at, cpu }));
+                }
+                self.broker.inject_at(node, first)?;
+                (at, Clock.now())
+            }
+            None => (due, due),
+        };
         self.say(FaultEvent::Began {
             at,
             kind: fault.kind,
             node: fault.node,
-            late: from.since(due),
+            late: at.since(due),
             asked: fault.length.map(|length| length.0),
             for_good: is_for_good(fault),
-            cpu,
         });
         // Other nodes go on, or do not where they are too few: nothing returns with this one that tells it.
         if self.is_cluster() {
@@ -230,12 +237,17 @@ impl Player<'_> {
         if let Some((_, last)) = injected {
             let starter = self.broker.starter(node);
             if let Some(pid) = starter.filter(|_| fault.kind == RunFault::Kill) {
-                self.say(FaultEvent::Starts { node, pid });
+                let at = Clock.now();
+                self.say(FaultEvent::Starts(Starter { node, pid, at }));
             }
             self.broker.inject_at(node, last)?;
         }
         if !length.is_zero() {
-            let at = Clock.now();
+            let now = Clock.now();
+            let at = match injected {
+                Some(_) => now,
+                None => now.min(from + length.0),
+            };
             let pid = injected.and(self.broker.processes().of_node(node));
             let returned = pid.map(|pid| Returned {
                 node,
@@ -376,12 +388,8 @@ impl Faults {
                 let back = self.since_fault(last, at, &what, |fault| &mut fault.back_s);
                 collected.events.extend(back);
             }
-            FaultEvent::Starts { node, pid } => collected.returned.push(Returned {
-                node,
-                pid,
-                gone: 0.0,
-                profile: None,
-            }),
+            FaultEvent::Kills(killed) => collected.killed.push(killed),
+            FaultEvent::Starts(starter) => collected.starters.push(starter),
             FaultEvent::Watched => {
                 self.watched = self.outcomes.len().checked_sub(1);
                 let outcome = self.outcomes.last_mut();
@@ -424,7 +432,6 @@ impl Faults {
             late,
             asked,
             for_good,
-            cpu,
         } = *event
         else {
             return;
@@ -438,10 +445,6 @@ impl Faults {
             for_good,
             ..FaultOutcome::default()
         });
-        if kind == RunFault::Kill {
-            let node = node.unwrap_or(0) as usize;
-            collected.killed.push(Killed { node, at, cpu });
-        }
         let returns = injected(kind).filter(|_| !for_good);
         self.away = returns.map(|_| (at, label(kind, node)));
         let end = if for_good { " for good" } else { "" };

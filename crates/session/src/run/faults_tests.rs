@@ -19,6 +19,8 @@ const GONE: usize = 2;
 /// The process below which the first node starts again.
 const STARTER: usize = 700;
 const RESTART: Duration = Duration::from_millis(300);
+/// How long the kill of the second node takes.
+const KILL: Duration = Duration::from_millis(100);
 
 impl Broker for Nodes {
     fn identity(&self) -> &Identity {
@@ -45,6 +47,10 @@ impl Broker for Nodes {
             (GONE, _) => Err(BrokerError::Fault("it is gone".into())),
             (SLOW, Fault::Restart) => {
                 thread::sleep(RESTART);
+                Ok(())
+            }
+            (1, Fault::Kill) => {
+                thread::sleep(KILL);
                 Ok(())
             }
             _ => Ok(()),
@@ -90,7 +96,8 @@ fn context() -> RunContext {
 /// The events of these faults, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let told = told(faults).into_iter();
-    told.filter(|(_, event)| !matches!(event, FaultEvent::Watched | FaultEvent::Starts { .. }))
+    use FaultEvent::{Kills, Starts, Watched};
+    told.filter(|(_, event)| !matches!(event, Kills(_) | Starts(_) | Watched))
         .collect()
 }
 
@@ -111,7 +118,10 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         FaultEvent::Began { at, .. }
         | FaultEvent::Back { at, .. }
         | FaultEvent::Failed { at, .. } => at.since(begin).0 / 1_000_000,
-        FaultEvent::Watched | FaultEvent::Starts { .. } | FaultEvent::Played(_) => 0,
+        FaultEvent::Kills(_)
+        | FaultEvent::Starts(_)
+        | FaultEvent::Watched
+        | FaultEvent::Played(_) => 0,
     };
     let told = events.into_iter().map(|event| (ms(&event), event));
     told.collect()
@@ -160,6 +170,21 @@ fn a_fault_lasts_until_what_it_took_away_confirms_again() {
         own_fault(&back).map(|it| it.name),
         Some("kill of node 1".into())
     );
+    // One of a moment lasts until then, too, and one that takes nothing away has no such time.
+    let dropped = FaultOutcome {
+        kind: "drop".into(),
+        t: 3.0,
+        watched: true,
+        first_confirm_s: Some(0.125),
+        ..FaultOutcome::default()
+    };
+    assert_eq!(until(dropped.clone()), Some(3.125));
+    let lose = FaultOutcome {
+        watched: false,
+        first_confirm_s: None,
+        ..dropped
+    };
+    assert_eq!(until(lose), None);
     let mut failed = kill;
     (failed.failed, failed.asked_s) = (Some("RabbitMQ is gone".into()), None);
     assert_eq!(until(failed), None, "it did not begin");
@@ -168,28 +193,31 @@ fn a_fault_lasts_until_what_it_took_away_confirms_again() {
 /// The start's own usage belongs to the node, not to another program.
 #[test]
 fn a_killed_node_is_followed_from_its_start_on() {
-    use FaultEvent::{Back, Began, Starts, Watched};
+    use FaultEvent::{Back, Began, Kills, Starts, Watched};
     let kill = told(&[fault(RunFault::Kill, 1, 0, 20)]);
     let events: Vec<&FaultEvent> = kill.iter().map(|(_, event)| event).collect();
     assert!(
         matches!(
             events[..],
-            [Began { .. }, Watched, Starts { .. }, Back { .. }]
+            [Kills(_), Began { .. }, Watched, Starts(_), Back { .. }]
         ),
         "{events:?}"
     );
+    // A kill takes a while, and its effects come before that has passed.
+    assert!(u128::from(kill[1].0) < KILL.as_millis(), "{events:?}");
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();
     let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
     let mut collected = Collected::default();
-    for (_, event) in kill.into_iter().take(3) {
+    for (_, event) in kill.into_iter().take(4) {
         faults.hear(event, &mut collected);
     }
-    let followed = collected.returned.iter().map(|it| (it.node, it.pid));
+    let followed = collected.starters.iter().map(|it| (it.node, it.pid));
     assert_eq!(followed.collect::<Vec<_>>(), [(1, 701)]);
+    assert_eq!(collected.killed.len(), 1);
     // One that only stood still is the process that it was.
     let stop = told(&[fault(RunFault::Stop, 1, 0, 20)]);
-    assert!(!stop.iter().any(|(_, event)| matches!(event, Starts { .. })));
+    assert!(!stop.iter().any(|(_, event)| matches!(event, Starts(_))));
 }
 
 /// A node that stays away holds nothing up: other nodes are hit on time.

@@ -22,6 +22,8 @@ pub(crate) struct Blocked {
     reasons: Vec<String>,
     /// There were others.
     more: bool,
+    /// When the first ones were.
+    at: Vec<Time>,
 }
 
 /// How much to report of one blocked time.
@@ -37,8 +39,11 @@ pub(crate) enum Telling {
 
 impl Blocked {
     /// Notes one time.
-    pub(crate) fn note(&mut self, reason: &str) -> Telling {
+    pub(crate) fn note(&mut self, at: Time, reason: &str) -> Telling {
         self.times += 1;
+        if self.at.len() < MOST {
+            self.at.push(at);
+        }
         if !self.reasons.iter().any(|known| known == reason) {
             if self.reasons.len() < MOST_REASONS {
                 self.reasons.push(reason.to_owned());
@@ -51,6 +56,11 @@ impl Blocked {
             MOST_TOLD => Telling::Last,
             _ => Telling::Nothing,
         }
+    }
+
+    /// When publishers were blocked, as far as that is kept.
+    pub(crate) fn at(&self) -> &[Time] {
+        &self.at
     }
 
     /// Whether the end of a block is reported, too.
@@ -180,12 +190,12 @@ mod tests {
         let mut told = 0;
         for time in 0..1_000_000u64 {
             let reason = format!("{} {time}", "x".repeat(200));
-            told += u64::from(blocked.note(&reason) != Telling::Nothing);
+            told += u64::from(blocked.note(Time(time), &reason) != Telling::Nothing);
         }
         assert_eq!(told, MOST_TOLD);
         assert!(!blocked.tells_unblocked());
         let (times, reasons) = blocked.summary().unwrap();
-        assert_eq!(times, 1_000_000);
+        assert_eq!((times, blocked.at().len()), (1_000_000, MOST));
         assert!(reasons.len() < 1_000, "{reasons}");
         assert!(reasons.ends_with("; and others"), "{reasons}");
     }
@@ -194,7 +204,7 @@ mod tests {
     fn equal_reasons_are_given_once() {
         let mut blocked = Blocked::default();
         for reason in ["low on memory", "", "low on memory"] {
-            assert_eq!(blocked.note(reason), Telling::Reason);
+            assert_eq!(blocked.note(Time(0), reason), Telling::Reason);
         }
         let expected = "low on memory; it gave no reason".to_owned();
         assert_eq!(blocked.summary(), Some((3, expected)));

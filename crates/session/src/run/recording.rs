@@ -333,6 +333,13 @@ impl<'a> Recording<'a> {
                 writer.append_values(t, 1.0, levels);
             }
         }
+        for starter in collected.starters {
+            let levels = self.usage.follow_starter(&starter);
+            let t = self.seconds_since_origin(Clock.now());
+            if let Some(writer) = &mut self.writer {
+                writer.append_values(t, 1.0, levels);
+            }
+        }
         for node in collected.returned {
             let levels = self.usage.follow_node(node.node, node.pid);
             let t = self.seconds_since_origin(Clock.now());
@@ -841,7 +848,7 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::PhaseStarted { phase, at } => self.begin_phase(phase, at),
             load::RunEvent::Blocked { at, reason } => {
                 let text = format!("the broker blocked a connection: {reason}");
-                match self.seen.blocked.note(&reason) {
+                match self.seen.blocked.note(at, &reason) {
                     Telling::Reason => self.keep_event(at, text),
                     Telling::Last => {
                         self.keep_event(at, format!("{text}; further times are only counted"));
