@@ -27,6 +27,7 @@ function runOf(names: string[]): RunView {
   return {
     metrics,
     requirements: [],
+    phases: [],
     figures: {
       scenarios: Object.fromEntries(scenarios),
       sent: none,

@@ -117,7 +117,7 @@ fn json_is_one_object_that_its_schema_describes() {
     }
 }
 
-/// What a run that was stopped in its drain printed was against its schema.
+/// A run that was stopped in its drain printed a field that its schema lacked.
 #[test]
 fn the_schema_describes_all_that_a_warning_may_have() {
     let warning = Warning {
