@@ -127,7 +127,7 @@ export function belief(view: About): HTMLElement {
   const list = (items: HTMLElement[]): HTMLElement => h('ul', { class: 'warnings' }, items);
   return section(
     'warnings',
-    'May I believe it',
+    'Warnings',
     null,
     forced.length + warned.length === 0
       ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), warnedOf(view))

@@ -106,7 +106,7 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
   const element = section(
     'cost-graph',
     'Where the cost changed',
-    'CPU a message by call path; widths are the mean of both sides',
+    'CPU per message by call path; widths are the mean of both sides',
     h('div', { class: 'bar-row' }, finder.element, tools),
     place,
   );

@@ -146,7 +146,7 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
   return section(
     'functions',
     'Which functions cost more or less',
-    `CPU a message, of ${counted(of.functions.length, 'function')}; ${proven === 0 ? 'no change is proven' : `${proven} changed beyond chance`}`,
+    `CPU per message, of ${counted(of.functions.length, 'function')}; ${proven === 0 ? 'no change is proven' : `${proven} changed beyond chance`}`,
     h(
       'div',
       { class: 'scroll' },

@@ -1,4 +1,4 @@
-// How much, how slow: the figures of the measured phase, or of the window.
+// The figures of the measured phase, or of the window.
 
 import { infoOf, latencyKeys, latencyOf, type Page, subject } from '../core/data';
 import { fill, h, section } from '../core/dom';
@@ -153,7 +153,7 @@ export function firstTiles(run: RunView): Tile[] {
 export function figures(page: Page, store: Store): View {
   const hint = h('span', { class: 'hint' });
   const body = h('div', { class: 'figures' });
-  const element = section('figures', 'How much, how slow', hint, body);
+  const element = section('figures', 'Figures', hint, body);
   const draw = (): void => {
     const { window } = store.state;
     const run = window ? { ...page.run, figures: figuresOf(page, window) } : page.run;

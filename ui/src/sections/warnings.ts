@@ -94,7 +94,7 @@ export function warnings(run: RunView): HTMLElement {
   const rest = all.slice(OPEN);
   return section(
     'warnings',
-    'May I believe it',
+    'Warnings',
     null,
     run.warnings.length === 0
       ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), fine(run.state))

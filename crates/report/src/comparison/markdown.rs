@@ -162,7 +162,7 @@ fn changed(of: &ComparedFunctions) -> String {
     }
     let mut out = format!(
         "\n<details><summary>{} changed in cost beyond chance</summary>\n\n\
-         | CPU a message | A | B | change | with callees |\n| --- | ---: | ---: | ---: | ---: |\n",
+         | CPU per message | A | B | change | with callees |\n| --- | ---: | ---: | ---: | ---: |\n",
         crate::numbers::counted(proven.len() as u64, "function")
     );
     let change = |it: &CostChange| {

@@ -106,7 +106,7 @@ fn table(of: &Comparison) -> Table {
 
 /// The functions, ending without a newline.
 fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
-    let mut table = Table::of("CPU a message<|A|B|change|interval|with callees|shows from");
+    let mut table = Table::of("CPU per message<|A|B|change|interval|with callees|shows from");
     table.drop_in_order(&[6, 4, 2]);
     table.named_by(0);
     table.row(cells("the whole broker", &of.broker, None));
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(
             explanation(&unproven).as_deref(),
             Some(
-                "no change of the CPU a message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J and \
+                "no change of the CPU per message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J and \
                  below"
             )
         );
@@ -418,7 +418,7 @@ mod tests {
         };
         assert_eq!(
             told(saved, vec![own]).as_deref(),
-            Some("B needs 830 ns less CPU a message: 900 ns less in memcpy itself")
+            Some("B needs 830 ns less CPU per message: 900 ns less in memcpy itself")
         );
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
     if !of.broker.proven {
         let parts = parts.iter().map(|it| part(it, true));
         return Some(format!(
-            "no change of the CPU a message as a whole is proven, but B needs {}",
+            "no change of the CPU per message as a whole is proven, but B needs {}",
             listed(parts)
         ));
     }
@@ -29,7 +29,7 @@ pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
     if !one_way || sum.abs() > whole.abs() * 1.005 {
         let parts = parts.iter().map(|it| part(it, true));
         return Some(format!(
-            "B needs {} CPU a message: {}",
+            "B needs {} CPU per message: {}",
             more_or_less(whole),
             listed(parts)
         ));

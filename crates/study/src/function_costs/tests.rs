@@ -5,7 +5,7 @@ use stacks::{Builds, Frame, FrameKind, Profile, ProfileSummary, ShareName, Share
 
 use super::*;
 
-/// A run that needs so much CPU a message, of which functions have these shares, `root` below all of them.
+/// A run that needs so much CPU per message, of which functions have these shares, `root` below all of them.
 pub(super) fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
     let mut functions: HashMap<Function, Costs> = shares
         .iter()
