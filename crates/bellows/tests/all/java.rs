@@ -167,9 +167,9 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
         (name.starts_with("Busy.") && samples > 0).then(|| (name.to_owned(), samples))
     });
     assert_eq!(own.collect::<BTreeMap<_, _>>(), printed_lines(&samples));
-    // Some 150 samples: within three standard errors of three quarters.
+    // Some 150 samples: within four standard errors of three quarters.
     let share = total("Busy.heavy") / (total("Busy.heavy") + total("Busy.light"));
-    assert!((0.65..0.85).contains(&share), "{share}");
+    assert!((0.60..0.90).contains(&share), "{share}");
     // Times begin with the recording.
     run(dir, &["top", "busy.jfr", "--from", "1", "--to", "2"]).assert_ok();
     run(dir, &["diff", "busy.jfr", "busy.jfr"]).assert_ok();

@@ -7,8 +7,11 @@
 
 static volatile unsigned long sink;
 
+/* How long a part is. */
+static int part = 100000;
+
 static __attribute__((noinline)) void spin(void) {
-    for (int i = 0; i < 100000; i++)
+    for (int i = 0; i < part; i++)
         sink += i;
 }
 
@@ -34,7 +37,10 @@ __attribute__((noinline)) void sorted(int (*compare)(const void *, const void *)
 __attribute__((noinline)) void work(void) {
     sorted(three_parts);
     sorted(one_part);
-    sink++;
+    /* Another length every time: a period of its own would come into step with the samples'. */
+    static unsigned seed;
+    seed = seed * 1664525 + 1013904223;
+    part = 50000 + (seed >> 15);
 }
 
 int main(void) {
