@@ -35,7 +35,9 @@ pub use difference::{
 };
 pub use knee::{LEAST_RATES, knee, leap, rises};
 pub use levels::{benjamini_hochberg, holm, holm_levels, level_of_each};
-pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
+pub use limit::{
+    LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, most_trials_left, round_rate,
+};
 pub use moderation::{Moderation, SampledDifference};
 pub use order::{Side, order, turns};
 pub use scalability::{

@@ -115,6 +115,42 @@ pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> Limit
     }
 }
 
+/// The most trials that a search still makes where all further ones agree: a rate holds in each of them or in none, and
+/// none holds above one that does not.
+#[must_use]
+pub fn most_trials_left(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> usize {
+    let found = interval(&tried(trials));
+    let low = found.low.unwrap_or(0.0);
+    let high = found.high.unwrap_or(f64::INFINITY);
+    longest_way(search, &mut trials.to_vec(), low, high)
+}
+
+/// The most further trials where all hold up to `low`, and none from `high` on.
+fn longest_way(
+    search: &LimitSearch,
+    trials: &mut Vec<(f64, TrialOutcome)>,
+    low: f64,
+    high: f64,
+) -> usize {
+    let LimitStep::Try(rate) = limit_step(search, trials) else {
+        return 0;
+    };
+    let mut after = |outcome, low, high| {
+        trials.push((rate, outcome));
+        let further = longest_way(search, trials, low, high);
+        trials.pop();
+        1 + further
+    };
+    let mut most = 0;
+    if rate < high {
+        most = after(TrialOutcome::Held, low.max(rate), high);
+    }
+    if rate > low {
+        most = most.max(after(TrialOutcome::Missed, low, high.min(rate)));
+    }
+    most
+}
+
 fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
     let mut tried: Vec<Tried> = Vec::new();
     for (rate, outcome) in trials.iter().filter(|it| it.0.is_finite()) {

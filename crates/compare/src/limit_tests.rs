@@ -193,3 +193,30 @@ fn rates_with_more_digits_at_the_ends_of_what_may_be_tried_are_tried_themselves_
         }
     }
 }
+
+#[test]
+fn where_trials_agree_no_more_are_made_than_were_announced() {
+    let mut draws = Draws(7);
+    for _ in 0..20 {
+        // Some limits lie above all that is tried.
+        let limit = 10.0 * 10_f64.powf(draws.next() * 6.2);
+        let mut trials = Vec::new();
+        let mut left = most_trials_left(&SEARCH, &trials);
+        assert!(left <= 30, "{left}");
+        while let LimitStep::Try(rate) = limit_step(&SEARCH, &trials) {
+            trials.push((rate, held(rate <= limit)));
+            let after = most_trials_left(&SEARCH, &trials);
+            assert!(after < left, "{limit}: {after} after {left}: {trials:?}");
+            left = after;
+        }
+        assert_eq!(left, 0, "{limit}: {trials:?}");
+    }
+    // A search is never longer than it may be.
+    let short = LimitSearch {
+        most_trials: 5,
+        ..SEARCH
+    };
+    assert_eq!(most_trials_left(&short, &[]), 5);
+    let one = [(10_000.0, TrialOutcome::Held)];
+    assert_eq!(most_trials_left(&short, &one), 4);
+}

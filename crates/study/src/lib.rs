@@ -21,7 +21,7 @@ pub use function_costs::{FunctionCosts, compare_functions};
 pub use history::history;
 pub use limit::{
     at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, requested_rate,
-    suggested_rates,
+    suggested_rates, trials_left,
 };
 pub use log_comparison::{compare_logs, read_logs};
 pub use pairs::{

@@ -4,7 +4,7 @@ use archive::{
     Cause, FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy,
     RequirementOutcome, RunRecord, RunSummary, Tier, Verdict, Warning, WarningCode,
 };
-use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
+use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step, most_trials_left, round_rate};
 use measure::{LatencySummary, Problem, Rate};
 
 use crate::spoiled::{disturbed_by, why_invalid};
@@ -159,14 +159,24 @@ pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
     low.map(parts).map(rounded)
 }
 
+/// The most trials that the search still makes where all further ones agree.
+#[must_use]
+pub fn trials_left(of: &LimitTrials) -> usize {
+    most_trials_left(&search(&of.plan), &outcomes(of))
+}
+
 fn step(of: &LimitTrials, search: LimitSearch) -> LimitStep {
+    limit_step(&search, &outcomes(of))
+}
+
+fn outcomes(of: &LimitTrials) -> Vec<(f64, TrialOutcome)> {
     let outcome = |of| match of {
         LimitOutcome::Held => TrialOutcome::Held,
         LimitOutcome::Missed => TrialOutcome::Missed,
         LimitOutcome::Unclear => TrialOutcome::Unclear,
     };
-    let trials = of.trials.iter().map(|it| (it.rate, outcome(it.outcome)));
-    limit_step(&search, &trials.collect::<Vec<_>>())
+    let trials = of.trials.iter();
+    trials.map(|it| (it.rate, outcome(it.outcome))).collect()
 }
 
 const fn search(plan: &LimitPlan) -> LimitSearch {

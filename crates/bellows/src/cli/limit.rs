@@ -2,7 +2,7 @@
 //! of clients, and the law that their throughputs follow.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use archive::{
     FolderKind, FolderLock, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState,
@@ -11,11 +11,11 @@ use archive::{
 use clap::{Args, value_parser};
 use experiment::{Experiment, RequireSpec, Requirement};
 use measure::{Rate, counted, shell_word};
-use report::console::{self, Shape};
+use report::console::{self, RunsProgress, Shape};
 use session::{Error, Observer, RunOptions};
 use study::{
     at_rate, at_scale, check_one_group, first_rate, found_limit, limit_trial, next_rate,
-    next_scale, rate_options, scale_law, scale_plan, scale_run, suggested_rates,
+    next_scale, rate_options, scale_law, scale_plan, scale_run, suggested_rates, trials_left,
 };
 
 use super::args::OutputArgs;
@@ -133,6 +133,7 @@ impl LimitArgs {
                 dir,
                 experiment,
                 trials,
+                progress: RunsProgress::new(Instant::now()),
             };
             return scaling.execute();
         }
@@ -142,7 +143,7 @@ impl LimitArgs {
             dir,
             experiment,
             trials,
-            took: Vec::new(),
+            progress: RunsProgress::new(Instant::now()),
         };
         let watched = Watched::start()?;
         let broken = search.make_all(&watched);
@@ -253,8 +254,8 @@ struct Search<'a> {
     dir: PathBuf,
     experiment: Experiment,
     trials: LimitTrials,
-    /// Durations of this command's trials.
-    took: Vec<Duration>,
+    /// Time of this command's trials.
+    progress: RunsProgress,
 }
 
 impl Search<'_> {
@@ -288,7 +289,9 @@ impl Search<'_> {
     /// Description of the next trial, for people.
     fn about(&self, rate: f64) -> String {
         let number = self.trials.trials.len() + 1;
-        format!("trial {number}, {} msg/s", report::text::rate(rate))
+        let most = self.trials.plan.most_trials;
+        let rate = report::text::rate(rate);
+        format!("trial {number} of at most {most}, {rate} msg/s")
     }
 
     fn make_one(
@@ -297,17 +300,18 @@ impl Search<'_> {
         watched: &Watched,
         exporter: Option<&mut session::Exporter>,
     ) -> Result<(), Failure> {
+        let left = trials_left(&self.trials);
+        let progress = self.progress.begin_of_at_most(left, Instant::now());
         let tried = at_rate(&self.experiment, rate);
         let about = self.about(rate);
         let shape = Shape {
-            title: format!("{}, {about}{}", self.trials.name, self.each_takes()),
-            several: true,
+            title: format!("{}, {about}", self.trials.name),
+            progress: Some(progress),
             ..shape(&tried)
         };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
             session::run_again_if_not_ready(&tried, options, control, observer)
         };
-        let began = Instant::now();
         let output = &self.args.output;
         let dir = Some(self.dir.clone());
         let carried = carry_out(output, dir, shape, watched, exporter, work)?;
@@ -318,7 +322,7 @@ impl Search<'_> {
             RunState::Interrupted => return Ok(()),
             _ => return Err(Failure::of_run(record)),
         }
-        self.took.push(began.elapsed());
+        self.progress.end(Instant::now());
         let trial = limit_trial(rate, &record);
         self.show(&about, &trial, &record)?;
         self.trials.trials.push(trial);
@@ -335,14 +339,6 @@ impl Search<'_> {
     fn keep(&mut self) -> Result<(), Failure> {
         self.decide();
         Ok(self.trials.write(&self.dir)?)
-    }
-
-    /// Estimated time of a trial, from those of this command; their number is unknown.
-    fn each_takes(&self) -> String {
-        match self.took.last() {
-            None => String::new(),
-            Some(last) => format!("; {:.0} s each", last.as_secs_f64()),
-        }
     }
 
     fn show(&self, about: &str, trial: &LimitTrial, record: &RunRecord) -> Result<(), Failure> {
@@ -437,6 +433,8 @@ struct Scaling<'a> {
     dir: PathBuf,
     experiment: Experiment,
     trials: LimitTrials,
+    /// Time of this command's runs.
+    progress: RunsProgress,
 }
 
 /// Refuses numbers of clients that the experiment cannot have, before anything is started.
@@ -509,6 +507,8 @@ impl Scaling<'_> {
         };
         let scaled = at_scale(&self.experiment, &scale.key, clients).map_err(Error::from)?;
         let all = scale.values.len() * scale.repeats as usize;
+        let left = all.saturating_sub(scale.runs.len());
+        let progress = self.progress.begin(left, Instant::now());
         let about = format!(
             "run {} of {all}, {}",
             scale.runs.len() + 1,
@@ -516,7 +516,7 @@ impl Scaling<'_> {
         );
         let shape = Shape {
             title: format!("{}, {about}", self.trials.name),
-            several: true,
+            progress: Some(progress),
             ..shape(&scaled)
         };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
@@ -537,6 +537,7 @@ impl Scaling<'_> {
             RunState::Interrupted => return Ok(()),
             _ => return Err(Failure::of_run(record)),
         }
+        self.progress.end(Instant::now());
         scale.runs.push(scale_run(clients, &record));
         scale.law = scale_law(scale);
         self.trials.write(&self.dir)?;

@@ -73,7 +73,7 @@ pub(super) fn shape(experiment: &Experiment) -> Shape {
         latency: true,
         warmup: experiment.phases.warmup.0,
         measure: (!measure.is_zero()).then_some(measure.0),
-        several: false,
+        progress: None,
         next: None,
     }
 }

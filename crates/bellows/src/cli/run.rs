@@ -2,13 +2,14 @@
 //! given event, frequency and way to unwind stacks.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use archive::{ObserverRow, ObserverTable, RunState};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use experiment::{Experiment, ProfileSpec};
 use measure::{Length, Problem};
-use report::console::{self, Shape};
+use report::console::{self, RunsProgress, Shape};
 use session::{Error, Event, RunOptions, Stacks};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs};
@@ -287,6 +288,7 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
         rows: Vec::new(),
     };
     let (mut done, mut broken) = (Done::Fine, None);
+    let mut progress = RunsProgress::new(Instant::now());
     for (number, experiment) in experiments.iter().enumerate() {
         let mut row = row_of(experiment);
         let about = format!(
@@ -295,9 +297,10 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
             experiments.len(),
             told(&row)
         );
+        let left = experiments.len() - number;
         let shape = Shape {
             title: format!("{name}, {about}"),
-            several: true,
+            progress: Some(progress.begin(left, Instant::now())),
             ..perform::shape(experiment)
         };
         let runs = Some(output.runs.runs.clone());
@@ -315,6 +318,7 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
                     break;
                 }
             };
+        progress.end(Instant::now());
         let record = &carried.outcome.record;
         if !output.quiet {
             output::aside(&console::repeated(&about, record, output::style_aside()));

@@ -46,9 +46,12 @@ impl Live {
         Self::of(View::Quiet)
     }
 
-    /// A line a second to `results`; steps, phases and events to standard error.
+    /// A line a second to `results`; steps, phases and events to standard error, and a line before one of several runs.
     #[must_use]
     pub fn plain(shape: Shape, results: Box<dyn Write + Send>) -> Self {
+        if shape.progress.is_some() {
+            note(&run_heading(&shape, Instant::now()));
+        }
         let view = PlainView {
             shape,
             results: Results(results),
@@ -185,7 +188,7 @@ impl Live {
             View::Plain(view) => &view.shape,
             View::Table(view) => view.table.shape(),
         };
-        match shape.several {
+        match shape.progress.is_some() {
             true => self.step(text),
             false => self.say(text),
         }
@@ -214,6 +217,98 @@ impl Live {
             View::Table(view) => view.bar.finish_and_clear(),
         }
     }
+}
+
+/// Time of a command's runs so far, and the time left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunsProgress {
+    began: Instant,
+    /// Beginning of the present run.
+    run_began: Instant,
+    runs: u32,
+    total: Duration,
+    longest: Duration,
+    /// When the last run ends, if that is known, and whether that is the latest time.
+    ends: Option<(Instant, bool)>,
+}
+
+impl RunsProgress {
+    /// Begins with no runs.
+    #[must_use]
+    pub const fn new(began: Instant) -> Self {
+        Self {
+            began,
+            run_began: began,
+            runs: 0,
+            total: Duration::ZERO,
+            longest: Duration::ZERO,
+            ends: None,
+        }
+    }
+
+    /// Begins the first of this many further runs, each expected to be as long as those before on average.
+    #[must_use]
+    pub fn begin(&mut self, runs: usize, now: Instant) -> Self {
+        let each = self.total.checked_div(self.runs);
+        let ends = each.and_then(|each| end_of_all(each, runs, now));
+        self.run_began = now;
+        self.ends = ends.map(|ends| (ends, false));
+        *self
+    }
+
+    /// Begins the first of at most this many further runs, none expected to be longer than the longest before.
+    #[must_use]
+    pub fn begin_of_at_most(&mut self, runs: usize, now: Instant) -> Self {
+        let each = Some(self.longest).filter(|_| self.runs > 0);
+        let ends = each.and_then(|each| end_of_all(each, runs, now));
+        self.run_began = now;
+        self.ends = ends.map(|ends| (ends, true));
+        *self
+    }
+
+    /// Ends a run, which counts for the length of further ones.
+    pub fn end(&mut self, now: Instant) {
+        let took = now.duration_since(self.run_began);
+        self.runs += 1;
+        self.total += took;
+        self.longest = self.longest.max(took);
+    }
+
+    /// `12 min elapsed, 6 min left`.
+    pub(super) fn text(&self, now: Instant) -> String {
+        let elapsed = format!("{} elapsed", rounded(now.duration_since(self.began)));
+        let Some((ends, is_latest)) = self.ends.filter(|(ends, _)| *ends > now) else {
+            return elapsed;
+        };
+        let left = rounded(ends.duration_since(now));
+        match is_latest {
+            true => format!("{elapsed}, at most {left} left unless trials disagree"),
+            false => format!("{elapsed}, {left} left"),
+        }
+    }
+}
+
+/// The end of so many runs.
+fn end_of_all(each: Duration, runs: usize, now: Instant) -> Option<Instant> {
+    let runs = u32::try_from(runs).ok()?;
+    now.checked_add(each.checked_mul(runs)?)
+}
+
+/// A time without digits that nobody plans by: `89 s`, `12 min`, `2.5 h`.
+fn rounded(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        ..90.0 => format!("{seconds:.0} s"),
+        ..5_400.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3_600.0),
+    }
+}
+
+/// One of several runs, and their progress if any was made before it.
+pub(super) fn run_heading(shape: &Shape, now: Instant) -> String {
+    let progress = shape.progress.filter(|it| it.runs > 0);
+    let progress = progress.map(|it| format!("; {}", it.text(now)));
+    sanitise(&format!("{}{}", shape.title, progress.unwrap_or_default())).into_owned()
 }
 
 /// One line on standard error; a closed one is ignored.

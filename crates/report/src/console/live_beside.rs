@@ -6,12 +6,11 @@ use archive::{ERLANG_MEMORY, SeriesName};
 use measure::Nanos;
 
 use super::interval::{LinePart, Rank};
+use super::live_charts::{MOST_VALUES, Trend, add_trends, room_for_trends};
 use super::table::Table;
-use super::text::{Style, fit_end, fit_middle, sanitise, sparkline};
+use super::text::{Style, fit_end, fit_middle, sanitise};
 use crate::numbers::{bytes, count, counted, duration, series_value};
 
-/// Pages that the sparkline looks back.
-const LOOK_BACK: usize = 10;
 /// Series whose values are kept; a scrape has its own limit.
 const MOST_SERIES: usize = 1_000;
 /// Columns that a page's name keeps where the table is wide.
@@ -88,7 +87,7 @@ impl LiveBeside {
             return;
         };
         let failed = requests.failed.saturating_sub(before.failed);
-        for _ in 0..failed.min(LOOK_BACK as u64) {
+        for _ in 0..failed.min(MOST_VALUES as u64) {
             page.look_back(f64::NAN);
         }
         page.is_away = (failed > 0 || page.is_away) && requests.completed == before.completed;
@@ -193,16 +192,22 @@ impl LiveBeside {
             (false, false) => "",
         };
         let mut table = Table::of(&format!(
-            "scraped page<|    last|     max|page size|   series|pages{failed}|last 10<"
+            "scraped page<|    last|     max|page size|   series|pages{failed}"
         ));
         table.drop_in_order(match (has_requests, has_failures) {
-            (true, _) => &[8, 4, 3, 2],
-            (false, true) => &[7, 4, 3],
-            (false, false) => &[6, 4],
+            (true, _) => &[4, 3, 2],
+            (false, true) => &[4, 3],
+            (false, false) => &[4],
         });
         for (name, page) in &self.pages {
             table.row(page.cells(name, has_failures));
         }
+        let trends = self.pages.values();
+        let trends = trends.map(|page| Trend::new(page.recent.iter().copied(), time));
+        let trends: Vec<Trend> = trends.collect();
+        let room = room_for_trends(&table, style.columns, LEAST_NAME);
+        let head = |last: usize| format!("last {last}");
+        add_trends(&mut table, &trends, room, head, " scrapes");
         table.shorten_first(style.columns, LEAST_NAME, fit_end);
         let mut lines = table.faint_lines(style);
         lines.push(String::new());
@@ -260,7 +265,7 @@ impl LivePage {
     /// Keeps how long a page took, not a number where none came.
     fn look_back(&mut self, seconds: f64) {
         self.recent.push_back(seconds);
-        if self.recent.len() > LOOK_BACK {
+        if self.recent.len() > MOST_VALUES {
             self.recent.pop_front();
         }
     }
@@ -298,7 +303,6 @@ impl LivePage {
                 cells.extend(has_failures.then(|| count(self.failures)));
             }
         }
-        cells.push(sparkline(self.recent.iter().copied()));
         cells
     }
 

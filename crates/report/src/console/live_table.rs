@@ -2,21 +2,21 @@
 //! room.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 
 use archive::{ScenarioPoint, SeriesPoint};
 use measure::{Counters, Interval, LatencySummary, Metric, MetricKind, Nanos, Phase, Summaries};
 
 use super::live_beside::LiveBeside;
+use super::live_charts::{LatencyHistogram, MOST_VALUES, Trend, add_trends};
 use super::scenario::{
     BYTES, called, counts_of, latencies, latency_table, rate_with_unit, with_own_unit,
 };
 use super::table::{FOOTNOTE, Table, or_dash, with_heads};
-use super::text::{Style, clock, fit, sanitise, sparkline, wrap};
+use super::text::{Style, clock, fit, sanitise, wrap};
 use super::{Shape, interval, phase_name};
-use crate::numbers::{count, marked, per_second, three_digits};
+use crate::numbers::{bytes, count, duration, marked, per_second, rate, three_digits};
 
-/// How many seconds the sparklines look back.
-const LOOK_BACK: usize = 10;
 /// Rows of selected series that stand beside a scenario in any case, where there is room.
 const MOST_SELECTED: usize = 8;
 /// Columns behind a step for its time: `: 3600 s`.
@@ -56,8 +56,10 @@ struct Layout {
     beside: Extent,
     /// Rows of scenarios beyond those that their extent has.
     more: usize,
-    /// Rows for series that were selected of pages, heads included.
+    /// Lines for series that were selected of pages, heads included.
     series: usize,
+    /// Lines for the histogram.
+    histogram: usize,
 }
 
 impl Default for Layout {
@@ -67,6 +69,7 @@ impl Default for Layout {
             beside: Extent::Whole,
             more: 0,
             series: 0,
+            histogram: 0,
         }
     }
 }
@@ -85,11 +88,14 @@ pub(super) struct LiveTable {
     /// Seconds since the run's origin at which the phase began, once an interval said so.
     phase_start: Option<f64>,
     elapsed: f64,
-    recent: VecDeque<SeriesPoint>,
+    /// The last intervals, as many as a sparkline may show.
+    pub(super) recent: VecDeque<SeriesPoint>,
     measured: Counters,
     measured_seconds: f64,
     latency: Summaries,
     scenarios: BTreeMap<String, ScenarioPoint>,
+    /// The headline latency of the measured phase.
+    histogram: Option<LatencyHistogram>,
 }
 
 impl LiveTable {
@@ -107,11 +113,12 @@ impl LiveTable {
             beside: LiveBeside::default(),
             phase_start: None,
             elapsed: 0.0,
-            recent: VecDeque::with_capacity(LOOK_BACK + 1),
+            recent: VecDeque::new(),
             measured: Counters::default(),
             measured_seconds: 0.0,
             latency: Summaries::default(),
             scenarios: BTreeMap::new(),
+            histogram: None,
         }
     }
 
@@ -153,8 +160,10 @@ impl LiveTable {
         self.measured_seconds = measured.length().as_secs_f64();
         self.latency = measured.latencies.messages();
         self.scenarios = ScenarioPoint::all_of(measured);
+        let histogram = |it: Metric| LatencyHistogram::of(it, measured.latencies.histogram(it));
+        self.histogram = self.headline().and_then(histogram);
         self.recent.push_back(point.clone());
-        if self.recent.len() > LOOK_BACK {
+        if self.recent.len() > MOST_VALUES {
             self.recent.pop_front();
         }
     }
@@ -167,6 +176,8 @@ impl LiveTable {
             about => format!("{} {about}", self.shape.title),
         };
         let mut out = vec![self.style.strong(&fit(&sanitise(&title), columns))];
+        let progress = self.shape.progress;
+        let progress = progress.map(|runs| runs.text(Instant::now()));
         if self.phase.is_none() || self.recent.is_empty() {
             let phase = self.phase.filter(|_| self.step.is_empty());
             let step = match (&self.waiting, phase) {
@@ -174,11 +185,13 @@ impl LiveTable {
                 (None, Some(phase)) => phase_name(phase),
                 (None, None) => self.step.as_str(),
             };
+            out.extend(progress.map(|it| fit(&it, columns).into_owned()));
             out.push(fit(step, columns.saturating_sub(WAITED)).into_owned());
             return out;
         }
         out.push(self.bar(columns));
-        out.push(fit(self.waiting.as_deref().unwrap_or_default(), columns).into_owned());
+        let third = self.waiting.as_ref().or(progress.as_ref());
+        out.push(fit(third.map_or("", String::as_str), columns).into_owned());
         let step = match self.step.is_empty() {
             true => Vec::new(),
             false => wrap(&self.step, columns.saturating_sub(WAITED)),
@@ -235,6 +248,15 @@ impl LiveTable {
             }
             (layout, body) = (next, filled);
         }
+        // The histogram goes first where there is no room.
+        let with_histogram = Layout {
+            histogram: room.saturating_sub(body.len()),
+            ..layout
+        };
+        let filled = self.laid_out(with_histogram, columns);
+        if filled.len() <= room {
+            body = filled;
+        }
         body
     }
 
@@ -244,14 +266,15 @@ impl LiveTable {
             beside,
             more,
             series,
+            histogram,
         } = layout;
         let mut out = Vec::new();
         if self.has_messages() && messages != Extent::Nothing {
-            self.rates(&mut out, messages, columns);
+            self.rates(&mut out, messages);
             out.push(String::new());
         }
         if self.has_messages() && matches!(messages, Extent::Whole | Extent::Brief) {
-            self.latencies(&mut out, messages, columns);
+            self.latencies(&mut out, messages);
             out.push(String::new());
         }
         let scenarios = LiveScenarios {
@@ -265,6 +288,7 @@ impl LiveTable {
             Extent::Brief => scenarios.brief(more),
             _ => scenarios.rows(more),
         });
+        out.extend(self.histogram_lines(histogram));
         out.extend(self.beside.lines(self.style));
         out.extend(self.beside.selected(series, self.style));
         let last = self.recent.back().into_iter();
@@ -312,10 +336,7 @@ impl LiveTable {
             None => clock(self.elapsed),
         };
         let names = "warm-up  measure  drain  ".len();
-        let room = columns
-            .min(100)
-            .saturating_sub(names + time.len() + 4)
-            .max(12);
+        let room = columns.saturating_sub(names + time.len() + 4).max(12);
         let warmup = self.shape.warmup.as_secs_f64();
         let measure = self
             .shape
@@ -354,29 +375,29 @@ impl LiveTable {
         out + " " + &time
     }
 
-    fn rates(&self, out: &mut Vec<String>, extent: Extent, columns: usize) {
+    fn rates(&self, out: &mut Vec<String>, extent: Extent) {
         // Numbers that grow must not move the columns.
-        let mut table = Table::of("            <|  msg/s now|   measured|        count|last 10 s<");
-        table.drop_in_order(&[4]);
+        let mut table = Table::of("            <|  msg/s now|   measured|        count");
+        let mut trends = Vec::new();
         let counts = interval::counts(&self.shape);
         let is_whole = extent == Extent::Whole;
         for (name, count_of) in counts.filter(|(name, _)| is_whole || FIRST.contains(name)) {
-            let rate = |point: &SeriesPoint| per_second(count_of(&point.counters), point.dt);
+            let rate_of = |point: &SeriesPoint| per_second(count_of(&point.counters), point.dt);
             let measured = count_of(&self.measured);
             let begun = self.measured_seconds > 0.0;
             let or_dash = |value: String| if begun { value } else { "-".to_owned() };
             table.row(vec![
                 name.to_owned(),
-                three_digits(self.recent.back().map_or(0.0, rate)),
+                three_digits(self.recent.back().map_or(0.0, rate_of)),
                 or_dash(three_digits(per_second(measured, self.measured_seconds))),
                 or_dash(count(measured)),
-                sparkline(self.recent.iter().map(rate)),
             ]);
+            trends.push(Trend::new(self.recent.iter().map(rate_of), rate));
         }
-        self.add(out, &table, columns);
+        self.add(out, table, &trends, "", ", msg/s");
     }
 
-    fn latencies(&self, out: &mut Vec<String>, extent: Extent, columns: usize) {
+    fn latencies(&self, out: &mut Vec<String>, extent: Extent) {
         // Before the measured phase there is only the warm-up to look at.
         let last = self.recent.back().map(|point| &point.latency);
         let is_measured = self.latency.filled().next().is_some();
@@ -386,10 +407,8 @@ impl LiveTable {
             last
         };
         let span = span(is_measured);
-        let mut table = Table::of(&format!(
-            "{span:12}<|     p50|     p99|   p99.9|     max|p99, last 10 s<"
-        ));
-        table.drop_in_order(&[5]);
+        let mut trends = Vec::new();
+        let mut table = Table::of(&format!("{span:12}<|     p50|     p99|   p99.9|     max"));
         for metric in Metric::MESSAGES
             .into_iter()
             .filter(|m| self.shape.shows(*m))
@@ -397,6 +416,7 @@ impl LiveTable {
         {
             let Some(l) = shown.map(|all| all.get(metric)).filter(|l| l.count > 0) else {
                 table.row(vec![metric.name().to_owned(), "-".to_owned()]);
+                trends.push(Trend::new([], nanoseconds));
                 continue;
             };
             let cell = |ns: u64, percentile: f64| marked(ns, l.supports(percentile));
@@ -415,15 +435,42 @@ impl LiveTable {
                 cell(l.p99_ns, 99.0),
                 cell(l.p99_9_ns, 99.9),
                 Nanos(l.max_ns).to_string(),
-                sparkline(self.recent.iter().map(p99)),
             ]);
+            trends.push(Trend::new(self.recent.iter().map(p99), nanoseconds));
         }
-        self.add(out, &table, columns);
+        self.add(out, table, &trends, "p99, ", "");
     }
 
-    fn add(&self, out: &mut Vec<String>, table: &Table, columns: usize) {
+    /// Adds the lines of a table with the trends of its rows; `what` of a second they are of, and their unit.
+    fn add(
+        &self,
+        out: &mut Vec<String>,
+        mut table: Table,
+        trends: &[Trend],
+        what: &str,
+        unit: &str,
+    ) {
+        let columns = self.style.columns;
+        let room = table.room(columns, usize::MAX);
+        let head = |last: usize| format!("{what}{}", last_seconds(&self.recent, last));
+        add_trends(&mut table, trends, room, head, unit);
         let lines = table.lines(columns);
         out.extend(with_heads(lines, |heads| self.style.faint(heads)));
+    }
+
+    /// The latency that is asked for first: of deliveries, else of answers, else of another scenario.
+    fn headline(&self) -> Option<Metric> {
+        let of_messages = HEADLINES.into_iter().rev();
+        let mut of_messages = of_messages.filter(|metric| self.shape.shows(*metric));
+        let mut scenarios = self.scenarios.values();
+        let found = of_messages.find(|metric| self.latency.get(*metric).count > 0);
+        found.or_else(|| scenarios.find_map(|it| first_latency(&it.latency).map(|it| it.0)))
+    }
+
+    fn histogram_lines(&self, room: usize) -> Vec<String> {
+        let histogram = self.histogram.as_ref();
+        let lines = histogram.map(|it| it.lines(room, span(true), self.style));
+        lines.unwrap_or_default()
     }
 }
 
@@ -543,9 +590,7 @@ impl<'a> LiveScenarios<'a> {
         };
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
         let span = span(first.whole.is_some());
-        let mut table = Table::of(&format!(
-            "{span}<|     p50|     p99|     max|  count|failed|in flight"
-        ));
+        let mut table = Table::of(&format!("{span:12}<|     p50|     p99|   p99.9|     max"));
         table.drop_in_order(&[4, 1]);
         let mut weak = false;
         for of in self.all() {
@@ -600,9 +645,9 @@ impl<'a> LiveScenarios<'a> {
         let unit = first.map_or("", |(metric, _)| metric.info().unit);
         // Numbers that grow must not move the columns.
         let now_of = format!("{}/s now", sanitise(unit));
-        let heads = format!("<|{now_of:>11}|   measured|      count|last seconds<");
+        let heads = format!("<|{now_of:>11}|   measured|      count");
         let mut table = Table::of(&heads).titled(&format!("{:12}", called(name)));
-        table.drop_in_order(&[4]);
+        let mut trends = Vec::new();
         let value = |point: &SeriesPoint, metric: Metric| {
             let counted = point
                 .scenarios
@@ -617,23 +662,27 @@ impl<'a> LiveScenarios<'a> {
         let counters = counts_of(&now.counts, MetricKind::Counter);
         for (metric, _) in counters.filter(|(metric, _)| is_wanted(*metric)) {
             let unit = metric.info().unit;
-            let rate = |point: &SeriesPoint| per_second(value(point, metric), point.dt);
-            let shown = |rate: f64| match unit {
-                BYTES => rate_with_unit(rate, unit),
-                _ => three_digits(rate),
+            let rate_of = |point: &SeriesPoint| per_second(value(point, metric), point.dt);
+            let shown: fn(f64) -> String = match unit {
+                BYTES => |rate| rate_with_unit(rate, BYTES),
+                _ => three_digits,
             };
             let number = of_measured(metric);
             table.row(vec![
                 sanitise(metric.name()).into_owned(),
-                shown(self.recent.back().map_or(0.0, rate)),
+                shown(self.recent.back().map_or(0.0, rate_of)),
                 or_dash(number.map(|number| shown(per_second(number, self.seconds)))),
                 or_dash(number.map(|number| with_own_unit(number, unit))),
-                sparkline(self.recent.iter().map(rate)),
             ]);
+            trends.push(Trend::new(self.recent.iter().map(rate_of), shown));
         }
         // A largest value is no rate: that of the last second, and that of all.
         for (metric, _) in counts_of(&now.counts, MetricKind::Peak) {
             let unit = metric.info().unit;
+            let written: fn(f64) -> String = match unit {
+                BYTES => |most| bytes(most as u64),
+                _ => |most| count(most as u64),
+            };
             let last = self.recent.back().map_or(0, |point| value(point, metric));
             let most = of_measured(metric);
             table.row(vec![
@@ -641,9 +690,14 @@ impl<'a> LiveScenarios<'a> {
                 with_own_unit(last, unit),
                 String::new(),
                 or_dash(most.map(|most| with_own_unit(most, unit))),
-                sparkline(self.recent.iter().map(|point| value(point, metric) as f64)),
             ]);
+            let values = self.recent.iter().map(|point| value(point, metric) as f64);
+            trends.push(Trend::new(values, written));
         }
+        let room = table.room(self.style.columns, usize::MAX);
+        let head = |last: usize| last_seconds(self.recent, last);
+        let unit = format!(", {}/s", sanitise(unit));
+        add_trends(&mut table, &trends, room, head, &unit);
         table.faint_lines(self.style)
     }
 }
@@ -686,4 +740,15 @@ fn first_latency(all: &Summaries) -> Option<(Metric, &LatencySummary)> {
 /// The time that latencies of the live table are of: the measured phase so far, or the last second before it.
 const fn span(is_measured: bool) -> &'static str {
     if is_measured { "measured" } else { "last 1 s" }
+}
+
+/// `last 60 s`, by the length of so many intervals.
+fn last_seconds(recent: &VecDeque<SeriesPoint>, number: usize) -> String {
+    let lengths = recent.iter().rev().take(number).map(|point| point.dt);
+    format!("last {:.0} s", lengths.sum::<f64>())
+}
+
+/// A number of nanoseconds in the unit that suits it.
+fn nanoseconds(value: f64) -> String {
+    duration(value as u64)
 }

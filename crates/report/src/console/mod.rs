@@ -13,6 +13,7 @@ mod interval;
 mod limit;
 mod live;
 mod live_beside;
+mod live_charts;
 mod live_table;
 mod matrix;
 mod messages;
@@ -39,7 +40,7 @@ pub use functions::{
 };
 pub use history::history;
 pub use limit::limit;
-pub use live::{Live, Steps};
+pub use live::{Live, RunsProgress, Steps};
 pub use live_beside::PageRequests;
 pub use matrix::matrix;
 pub use observer_effect::observer_table;
@@ -103,8 +104,8 @@ pub struct Shape {
     pub warmup: Nanos,
     /// Length of the measured phase; `None` where it ends by a count or by hand.
     pub measure: Option<Nanos>,
-    /// One of several runs in a row, of which the broker's address is of no use later.
-    pub several: bool,
+    /// Progress where it is one of several runs, of which the broker's address is of no use later.
+    pub progress: Option<RunsProgress>,
     /// Advice on the next step, printed above the report's path.
     pub next: Option<&'static str>,
 }

@@ -5,7 +5,7 @@ use super::text::{Style, fit_end, fit_middle, left, right, sanitise, width, wrap
 pub(super) use crate::numbers::FOOTNOTE;
 
 /// Blanks between columns.
-const GAP: usize = 2;
+pub(super) const GAP: usize = 2;
 /// No column gets narrower than this.
 const LEAST_WIDTH: usize = 8;
 /// Columns that words need.
@@ -93,6 +93,26 @@ impl Table {
     pub(super) const fn named_by(&mut self, column: usize) {
         self.names = column;
         self.give_way_to(column, LEAST_NAME);
+    }
+
+    /// Columns that another column would have, behind a first column that is no wider than `least`.
+    pub(super) fn room(&self, columns: usize, least: usize) -> usize {
+        let mut widths = self.widths();
+        if let Some(first) = widths.first_mut() {
+            *first = (*first).min(least);
+        }
+        let all: Vec<usize> = (0..widths.len()).collect();
+        columns.saturating_sub(total(&widths, &all) + GAP)
+    }
+
+    /// Adds a last column of text at the left, a cell for each row.
+    pub(super) fn column(&mut self, head: &str, cells: Vec<String>) {
+        let before = self.heads.len();
+        self.heads.push((head.to_owned(), Align::Left));
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row.resize(before, String::new());
+            row.push(cell);
+        }
     }
 
     /// Whether a column is among the lines, and not left out.

@@ -37,7 +37,7 @@ fn shape() -> Shape {
         latency: true,
         warmup: Nanos(5_000_000_000),
         measure: Some(Nanos(60_000_000_000)),
-        several: false,
+        progress: None,
         next: None,
     }
 }

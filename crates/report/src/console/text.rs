@@ -517,27 +517,6 @@ pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> St
     text
 }
 
-/// The values as bars of height relative to the largest, oldest at the left. Zero and absent
-/// values are blank-based: `▁`. What is no number is blank: nothing came then.
-#[must_use]
-pub(super) fn sparkline(values: impl IntoIterator<Item = f64>) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let values: Vec<f64> = values.into_iter().collect();
-    let largest = values.iter().copied().fold(0.0, f64::max);
-    let bar = |value: f64| {
-        if value.is_nan() {
-            return ' ';
-        }
-        let height = if largest > 0.0 {
-            value / largest * 7.0
-        } else {
-            0.0
-        };
-        BARS.get(height.round() as usize).copied().unwrap_or('█')
-    };
-    values.into_iter().map(bar).collect()
-}
-
 /// Seconds as `0:07`, `1:00`, `2:03:04`.
 #[must_use]
 pub(super) fn clock(seconds: f64) -> String {
@@ -707,13 +686,6 @@ mod tests {
         let same = ["a".repeat(50), "a".repeat(50)];
         let shown = fit_apart(&same, 10);
         assert_eq!(shown[0], shown[1]);
-    }
-
-    #[test]
-    fn sparklines_scale_to_the_largest() {
-        assert_eq!(sparkline([0.0, 50.0, 100.0]), "▁▅█");
-        assert_eq!(sparkline([0.0, 0.0]), "▁▁");
-        assert_eq!(sparkline([1.0, f64::NAN, 1.0]), "█ █");
     }
 
     #[test]

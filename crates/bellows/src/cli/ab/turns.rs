@@ -1,10 +1,10 @@
 //! Makes the runs of two sides in turns, and reports their result.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use archive::{ComparedMatrix, ComparedSideName, RunState, Tag};
 use measure::counted;
-use report::console::Shape;
+use report::console::{RunsProgress, Shape};
 use session::{Observer, RunOptions};
 use study::{
     CellRuns, FunctionCosts, LEAST_PAIRS, NextRun, is_decided, looks_again, next_run_of,
@@ -54,8 +54,8 @@ pub(super) fn make(plan: Plan) -> Result<Done, Failure> {
 struct Turns {
     plan: Plan,
     looks: Vec<u32>,
-    /// Durations of this command's runs.
-    took: Vec<Duration>,
+    /// Time of this command's runs.
+    progress: RunsProgress,
 }
 
 impl Turns {
@@ -68,7 +68,7 @@ impl Turns {
         Self {
             plan,
             looks,
-            took: Vec::new(),
+            progress: RunsProgress::new(Instant::now()),
         }
     }
 
@@ -128,7 +128,8 @@ impl Turns {
         exporter: Option<&mut session::Exporter>,
     ) -> Result<(), Failure> {
         let about = self.about(cell, next);
-        let left = self.time_left();
+        let left = self.runs_left();
+        let progress = self.progress.begin(left, Instant::now());
         let plan = &mut self.plan;
         let is_matrix = !plan.folder.matrix.keys.is_empty();
         let (Some(sides), Some(of)) = (plan.sides.get(cell), plan.folder.cells.get_mut(cell))
@@ -140,8 +141,8 @@ impl Turns {
             ComparedSideName::B => &sides.b,
         };
         let shape = Shape {
-            title: format!("{}, {about}{left}", plan.folder.matrix.name),
-            several: true,
+            title: format!("{}, {about}", plan.folder.matrix.name),
+            progress: Some(progress),
             ..shape(experiment)
         };
         let tags = tags(next, is_matrix.then_some(cell));
@@ -150,7 +151,6 @@ impl Turns {
             options.labels.tags.extend(tags);
             session::run_again_if_not_ready(experiment, &options, control, observer)
         };
-        let began = Instant::now();
         let dir = Some(of.dir.clone());
         let carried = carry_out(&plan.output, dir, shape, watched, exporter, work)?;
         let (record, profiles) = (carried.outcome.record, carried.outcome.profiles);
@@ -162,7 +162,7 @@ impl Turns {
                 _ => Err(Failure::of_run(record)),
             };
         }
-        self.took.push(began.elapsed());
+        self.progress.end(Instant::now());
         let broken = (record.state != RunState::Complete).then(|| record.clone());
         of.runs.runs.push(paired_run(next, &record));
         let anew = paired::anew(broken.is_none(), plan.until_decided);
@@ -197,21 +197,6 @@ impl Turns {
     fn runs_left(&self) -> usize {
         let cells = self.plan.folder.cells.iter();
         cells.map(|cell| runs_left(&cell.runs)).sum()
-    }
-
-    /// Estimated time left, from the runs of this command.
-    fn time_left(&self) -> String {
-        if self.took.is_empty() {
-            return String::new();
-        }
-        let each = self.took.iter().sum::<Duration>() / self.took.len() as u32;
-        let left = self.runs_left();
-        let seconds = each.as_secs_f64() * left as f64;
-        match seconds {
-            ..90.0 => format!("; {seconds:.0} s left"),
-            ..5_400.0 => format!("; {:.0} min left", seconds / 60.0),
-            _ => format!("; {:.1} h left", seconds / 3_600.0),
-        }
     }
 
     /// Whether this is a look that was fixed beforehand, and leaves nothing open.
