@@ -85,6 +85,10 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     );
     assert_eq!(sides[1], sides[2], "ABBA or BAAB: {sides:?}");
     assert!(ended.stderr.contains("pair 5 of 5, "), "{}", ended.stderr);
+    // Each run but the first is announced with the time elapsed and left.
+    let mut lines = ended.stderr.lines();
+    let has_time = lines.any(|line| line.contains("pair 5 of 5, ") && line.contains(" elapsed, "));
+    assert!(has_time, "{}", ended.stderr);
 
     // The runs are found as all others are, and compared again with the same result.
     let ids = |side: &str| -> Vec<String> {

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use measure::{Metric, Nanos};
 
 use super::table::{GAP, Table};
-use super::text::{Style, right, sanitise, width};
+use super::text::{Style, fit, right, sanitise, width};
 use crate::numbers::{count, percent_digits};
 
 /// Values that a sparkline keeps: a column each on the widest screen.
@@ -19,8 +19,8 @@ const LEAST_VALUES: usize = 8;
 const PARTS: usize = 24;
 /// Rows of a histogram: the first number that has room, each a divisor of [`PARTS`].
 const ROWS: [usize; 3] = [8, 6, 4];
-/// Lines of a histogram beside its rows: the head, and a blank one.
-const FRAME: usize = 2;
+/// Columns of the name of a latency.
+const MOST_NAME: usize = 30;
 /// Columns below which bars are left out.
 const LEAST_BAR: usize = 8;
 
@@ -189,36 +189,35 @@ impl LatencyHistogram {
         rows
     }
 
-    /// The head, at most eight rows, and a blank line, in at most `room` lines; no lines where four rows have no room.
+    /// The head, at most eight rows and, if there is room, a blank line; no lines where four rows have no room.
     pub(super) fn lines(&self, room: usize, span: &str, style: Style) -> Vec<String> {
-        let Some(number) = ROWS.into_iter().find(|rows| rows + FRAME <= room) else {
+        let Some(number) = ROWS.into_iter().find(|rows| *rows < room) else {
             return Vec::new();
         };
         let rows = self.rows(number);
         let all: u64 = self.parts.iter().sum();
         let largest = rows.iter().map(|(_, latencies)| *latencies).max();
         let largest = largest.unwrap_or(0).max(1);
-        let head = format!("{} up to", sanitise(self.metric.name()));
+        let name = sanitise(self.metric.name());
+        let head = format!("{} up to", fit(&name, MOST_NAME));
         let mut table = Table::of("|share %|      count").titled(&head);
         for (bound, latencies) in &rows {
             let share = *latencies as f64 / all.max(1) as f64;
-            table.row(vec![
-                bound.clone(),
-                percent_digits(share),
-                count(*latencies),
-            ]);
+            table.row(vec![bound.clone(), percent_digits(share), count(*latencies)]);
         }
-        let room = table.room(style.columns, usize::MAX);
-        if room >= LEAST_BAR {
+        let longest = table.room(style.columns, usize::MAX);
+        if longest >= LEAST_BAR {
             let bar = |(_, latencies): &(String, u64)| {
-                let length = *latencies as f64 / largest as f64 * room as f64;
+                let length = *latencies as f64 / largest as f64 * longest as f64;
                 // What there is can be seen, however little it is.
                 "■".repeat((length.round() as usize).max(usize::from(*latencies > 0)))
             };
             table.column(span, rows.iter().map(bar).collect());
         }
         let mut lines = table.faint_lines(style);
-        lines.push(String::new());
+        if lines.len() < room {
+            lines.push(String::new());
+        }
         lines
     }
 }
@@ -305,10 +304,10 @@ mod tests {
             columns,
             ..Style::PLAIN
         };
-        assert!(of.lines(5, "measured", style).is_empty());
-        for (room, rows) in [(6, 4), (7, 4), (8, 6), (10, 8), (99, 8)] {
+        assert!(of.lines(4, "measured", style).is_empty());
+        for (room, rows) in [(5, 4), (6, 4), (7, 6), (8, 6), (9, 8), (99, 8)] {
             let lines = of.lines(room, "measured", style);
-            assert_eq!(lines.len(), rows + FRAME, "{lines:#?}");
+            assert_eq!(lines.len(), room.min(rows + 2), "{lines:#?}");
             assert!(lines[0].starts_with("end-to-end up to"), "{lines:#?}");
             assert!(lines.iter().all(|line| width(line) <= columns), "{lines:#?}");
             assert_eq!(width(&lines[1]), columns, "the most fill the line");

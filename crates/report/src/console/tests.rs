@@ -3,6 +3,7 @@
 mod difference;
 mod functions;
 mod ledger;
+mod live;
 mod live_beside;
 mod runs;
 mod scenario;

@@ -1,0 +1,166 @@
+//! Live tables on screens of several sizes: sparklines, the histogram, and the time of several runs.
+
+use std::time::{Duration, Instant};
+
+use super::super::live::run_heading;
+use super::super::live_charts::MOST_VALUES;
+use super::scenario::scraped;
+use super::*;
+
+/// Widths of screens.
+const WIDTHS: [usize; 4] = [60, 80, 120, 200];
+
+/// Seconds of a measured phase in which rate and latency vary, on a screen of this size.
+fn screen(columns: usize, rows: usize, seconds: u32) -> LiveTable {
+    let style = Style {
+        rows,
+        ..terminal(columns)
+    };
+    let mut live = LiveTable::new(shape(), style);
+    let mut measured = Interval::new();
+    measured.end = Time(60_000_000_000);
+    for metric in [Metric::ACK_RESPONSE, Metric::END_TO_END] {
+        for (us, number) in [(301, 8_000), (3_000, 100), (13_000, 14)] {
+            let latencies = &mut measured.latencies;
+            latencies.record_n(metric, Nanos::from_micros(us), number);
+        }
+    }
+    for second in 0..seconds {
+        let mut point = point(Phase::Measure, f64::from(second));
+        let step = u64::from(second % 7);
+        point.counters.sent = 8_000 + 100 * step;
+        let latency = LatencySummary {
+            p99_ns: 3_000_000 + 100_000 * step,
+            ..latency(8_114)
+        };
+        let all = Metric::MESSAGES.into_iter();
+        point.latency = all.map(|metric| (metric, latency.clone())).collect();
+        live.point(&point, &measured);
+    }
+    live
+}
+
+fn row<'a>(lines: &'a [String], begin: &str) -> &'a str {
+    let found = lines.iter().find(|line| line.starts_with(begin));
+    found.unwrap_or_else(|| panic!("{begin}: {lines:#?}"))
+}
+
+/// Values of a row's sparkline.
+fn values(row: &str) -> usize {
+    row.chars().filter(|c| ('▁'..='█').contains(c)).count()
+}
+
+#[test]
+fn sparklines_are_as_long_as_the_screen_is_wide_and_name_their_scales() {
+    for columns in WIDTHS {
+        let lines = screen(columns, 50, 300).lines();
+        assert_fits(&lines.join("\n"), columns - 1, 49);
+        let (sent, ack) = (row(&lines, "sent "), row(&lines, "ack response "));
+        if columns == 60 {
+            assert_eq!((values(sent), values(ack)), (0, 0), "no room: {lines:#?}");
+            continue;
+        }
+        assert!(sent.ends_with("  8,000–8,600"), "{sent}");
+        assert!(ack.ends_with("  3.00–3.60 ms"), "{ack}");
+        assert!(width(ack) >= columns - 4, "{columns}: {ack}");
+        let number = values(sent);
+        assert!(number >= columns - 72, "{columns}: {sent}");
+        let heads = [
+            format!("last {number} s, msg/s"),
+            format!("p99, last {} s", values(ack)),
+        ];
+        for head in heads {
+            let has_it = lines.iter().any(|line| line.ends_with(&head));
+            assert!(has_it, "{head}: {lines:#?}");
+        }
+        // The phases have the whole width, too.
+        assert!(width(&lines[1]) > columns * 3 / 4, "{lines:#?}");
+    }
+}
+
+#[test]
+fn the_histogram_is_the_first_to_go_where_a_screen_is_too_low() {
+    for columns in WIDTHS {
+        let mut live = screen(columns, 24, 20);
+        let mut shown = |rows: usize| {
+            live.style.rows = rows;
+            let lines = live.lines();
+            assert_fits(&lines.join("\n"), columns - 1, rows - 1);
+            let bars = lines.iter().filter(|line| line.contains('■')).count();
+            let has = |begin: &str| lines.iter().any(|line| line.starts_with(begin));
+            assert_eq!(has("end-to-end up to"), bars > 0, "{lines:#?}");
+            let figures = ["blocked ", "send delay ", "broker 1.20 cores"];
+            assert!(bars == 0 || figures.into_iter().all(has), "{lines:#?}");
+            bars
+        };
+        // Three of the rows hold latencies, if there are as many.
+        let bars: Vec<usize> = (10..60).map(&mut shown).collect();
+        assert!(bars[..13].iter().all(|bars| *bars == 0), "{bars:?}");
+        assert!(bars[14..].iter().all(|bars| *bars == 3), "{bars:?}");
+    }
+    // Before the measured phase there is none.
+    let mut warmup = LiveTable::new(shape(), terminal(120));
+    warmup.point(&point(Phase::Warmup, 0.0), &Interval::new());
+    assert!(!warmup.lines().join("\n").contains('■'));
+}
+
+#[test]
+fn a_run_of_hours_keeps_no_more_seconds_than_the_widest_screen_shows() {
+    let mut live = screen(600, 60, 500);
+    for _ in 0..500 {
+        live.beside.add(&scraped(2.0));
+    }
+    assert_eq!(live.recent.len(), MOST_VALUES);
+    let lines = live.lines();
+    for begin in ["sent ", "ack response ", "per-object "] {
+        assert_eq!(values(row(&lines, begin)), MOST_VALUES, "{begin}");
+    }
+}
+
+#[test]
+fn the_time_of_several_runs_and_the_time_left_are_shown_with_each() {
+    let began = Instant::now();
+    let at = |seconds| began + Duration::from_secs(seconds);
+    let mut runs = RunsProgress::new(began);
+    let first = runs.begin(8, began);
+    assert_eq!(first.text(at(5)), "5 s elapsed");
+    runs.end(at(60));
+    let second = runs.begin(7, at(60));
+    assert_eq!(second.text(at(60)), "60 s elapsed, 7 min left");
+    assert_eq!(second.text(at(120)), "2 min elapsed, 6 min left");
+    assert_eq!(second.text(at(600)), "10 min elapsed", "later than expected");
+    runs.end(at(180));
+    let third = runs.begin(2, at(180));
+    assert_eq!(third.text(at(180)), "3 min elapsed, 3 min left");
+    let most = runs.begin_of_at_most(100, at(180));
+    let told = "3 min elapsed, at most 3.3 h left unless trials disagree";
+    assert_eq!(most.text(at(180)), told);
+    assert!(width(told) < WIDTHS[0]);
+
+    let shape = |progress| Shape {
+        title: "stream-publish, pair 3 of 8, A".into(),
+        progress: Some(progress),
+        ..shape()
+    };
+    // In a pipe.
+    let heading = run_heading(&shape(third), at(180));
+    let title = "stream-publish, pair 3 of 8, A";
+    assert_eq!(heading, format!("{title}; 3 min elapsed, 3 min left"));
+    assert_eq!(run_heading(&shape(first), at(180)), title);
+    // On a screen, before the load and during it.
+    for columns in WIDTHS {
+        let mut live = LiveTable::new(shape(third), terminal(columns));
+        live.step = "starting the broker".into();
+        let lines = live.lines();
+        assert_eq!(lines[0], title);
+        assert!(lines[1].ends_with(" elapsed, 6 min left"), "{lines:#?}");
+        assert_eq!(lines[2], "starting the broker");
+        live.step.clear();
+        live.point(&point(Phase::Measure, 5.0), &Interval::new());
+        let lines = live.lines();
+        assert!(lines[2].ends_with(" elapsed, 6 min left"), "{lines:#?}");
+        assert_fits(&lines.join("\n"), columns - 1, 23);
+        live.waiting = Some("killed: 3 s".into());
+        assert_eq!(live.lines()[2], "killed: 3 s");
+    }
+}
