@@ -499,7 +499,7 @@ pub fn language_functions(
     let together: f64 = rows.iter().map(|row| row.share).sum();
     let others = rows.split_off(options.limit.min(rows.len()));
     let shown = count(rows.len() as u64);
-    let told = match matching == all {
+    let counts = match matching == all {
         true => format!("{shown} of {}", counted(all, "row")),
         false => format!(
             "{shown} of {} ({} in all), together {} % of the samples",
@@ -518,7 +518,7 @@ pub fn language_functions(
     let native = "native functions by name: `bellows top --raw`".to_owned();
     let legend: Vec<String> = legend.chain([native]).collect();
     lines.extend(style.faint_prose(&legend.join("; ")));
-    lines.extend(footer(profile, options, &told, style));
+    lines.extend(footer(profile, options, &counts, style));
     Some(lines.join("\n") + "\n")
 }
 
