@@ -126,7 +126,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('names stay text', async () => {
-    const { page, done } = await open('hostile');
+    const { page, done } = await open('hostile', '#table=raw');
     assert.match(await page.title(), /^<script>alert\(1\)<\/script>␛\[31m/);
     assert.equal(await page.locator('h1').innerText(), '<script>alert(1)</script>␛[31m');
     assert.match(
@@ -158,7 +158,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('whose work it is: a row filters the graph, shares stay those of the whole', async () => {
-    const { page, done } = await open('full');
+    const { page, done } = await open('full', '#table=raw');
     const rows = page.locator('.work tbody tr');
     assert.match(await rows.first().innerText(), /^(29|3[01])[.\d]* %\s*queue orders-7/);
     const hottest = page.locator('.functions:not(.work) td').first();
@@ -252,6 +252,29 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('functions of the language have what runs below them; a key and a button show all by name', async () => {
+    const { page, done } = await open('full');
+    const table = page.locator('.functions:not(.work)');
+    const rows = table.locator('tbody tr');
+    assert.match(await table.locator('thead').innerText(), /^total\s+split\s+function$/);
+    assert.match(await rows.first().locator('td.parts').getAttribute('title'), /^\w.* [\d.]+ %/);
+    const names = await table.locator('td.name button').allInnerTexts();
+    assert.ok(names.length > 5 && names.every((name) => name.startsWith('$')), `${names}`);
+    const before_ = await table.locator('tbody').innerText();
+    await page.getByLabel('window to, seconds').fill('20');
+    await page.getByLabel('window to, seconds').press('Tab');
+    assert.notEqual(await table.locator('tbody').innerText(), before_);
+    await page.locator('#burn h2').click();
+    await page.keyboard.press('r');
+    assert.match(await hash(page), /table=raw/);
+    assert.ok(await page.getByLabel('all by name').isChecked());
+    assert.match(await table.locator('thead').innerText(), /^self\s+total/);
+    await page.getByLabel('with native code below').check();
+    assert.doesNotMatch(await hash(page), /table=/);
+    assert.match(await table.locator('thead').innerText(), /^total\s+split/);
+    await done();
+  });
+
   test('what is known of a pattern stands above the graph, with its source', async () => {
     const { page, done } = await open('full');
     const known = page.locator('#burn .known li');
@@ -268,7 +291,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('what the sampling clock does to some frames is explained', async () => {
-    const { page, done } = await open('full');
+    const { page, done } = await open('full', '#table=raw');
     await page.locator('#search').fill('^finish_task_switch$');
     const cell = page.locator('.functions:not(.work) td.name').first();
     assert.match(await cell.getAttribute('title'), /allows interrupts again/);
@@ -280,7 +303,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('what the time goes into: classes add up, filter the graph, and follow the window', async () => {
-    const { page, done } = await open('full');
+    const { page, done } = await open('full', '#table=raw');
     const shares = async () => {
       const texts = await page.locator('.class-legend b').allInnerTexts();
       return texts.map((text) => Number.parseFloat(text.replace('<', '')));
@@ -313,7 +336,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('the event is chosen: graph, classes, table, units and colours follow, and the address keeps it', async () => {
-    const { page, done } = await open('full');
+    const { page, done } = await open('full', '#table=raw');
     const facts = page.locator('#burn .facts');
     const events = page.getByRole('group', { name: 'event' });
     assert.match(await events.innerText(), /CPU time\s+bytes of mmap\s+time off CPU/);
@@ -419,7 +442,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('a chosen function opens into its lines', async () => {
-    const { page, done } = await open('full');
+    const { page, done } = await open('full', '#table=raw');
     const functions = page.locator('.functions:not(.work)');
     await page.locator('#search').fill('rabbit_channel:handle_method');
     await functions.locator('td button').first().click();
@@ -439,7 +462,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('recursion collapses, functions are hidden and focused on, and can be taken back', async () => {
-    const { page, done } = await open('full');
+    const { page, done } = await open('full', '#table=raw');
     const graph = page.locator('.flame-view').first();
     const functions = page.locator('.functions:not(.work)');
     const menu = page.getByRole('menu');
@@ -627,7 +650,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('a zoom into the graph filters the table beside it', async () => {
-    const { page, done } = await open('full');
+    const { page, done } = await open('full', '#table=raw');
     await page.getByRole('button', { name: 'total', exact: true }).click();
     const names = () => page.locator('.functions:not(.work) td button').allInnerTexts();
     const count = async () =>
@@ -1023,7 +1046,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('callers and callees of a function', async () => {
-    const { page, done } = await open('full', '#shape=callers');
+    const { page, done } = await open('full', '#shape=callers&table=raw');
     const hottest = await page.locator('.functions:not(.work) td button').first().innerText();
     const title = await page.locator('.sandwich').innerText();
     assert.ok(title.includes(`${hottest}, the function with the largest self share`), title);

@@ -28,6 +28,7 @@ describe('fragment', () => {
       shape: 'callers',
       order: 'name',
       sort: 'change',
+      table: 'raw',
       by: 'connection',
       who: '<0.12.0> & #',
       class: 'kernel_network',
@@ -40,7 +41,7 @@ describe('fragment', () => {
 
   test('nonsense is ignored piece by piece', () => {
     const state = fromFragment(
-      '#t=9-3&event=%3Cb%3E&strip=x&hide=1.x&focus=a&recursion=no&difference=1&zoom=-1&frame=abc&shape=cube&theme=dark&sort=__proto__&class=A%20b',
+      '#t=9-3&event=%3Cb%3E&strip=x&hide=1.x&focus=a&recursion=no&difference=1&zoom=-1&frame=abc&shape=cube&theme=dark&sort=__proto__&table=x&class=A%20b',
     );
     expect(state).toEqual({ ...INITIAL, theme: 'dark' });
     expect(fromFragment('#t=1-2-3').window).toBeNull();

@@ -367,8 +367,8 @@ describe('what the time goes into', () => {
   const profile = {
     ...profileOf(['0.5 s;a;b', '1.5 s;a;b', '1.6 s;a', '2.5 s;c']),
     classes: [
-      { class: 'erlang_code', name: 'Erlang code', meaning: '' },
-      { class: 'ets', name: 'ETS', meaning: '' },
+      { class: 'erlang_code', name: 'Erlang code', meaning: '', outside: 'Erlang code' },
+      { class: 'ets', name: 'ETS', meaning: '', outside: 'ETS in beam.smp' },
     ] as Profile['classes'],
     processes: [{}] as Profile['processes'],
     process: Uint32Array.from([1, 0, 0, 1]),
@@ -403,5 +403,47 @@ describe('what the time goes into', () => {
     expect([...analysis.classes]).toEqual([1, 1]);
     expect(chosenClass(profile, 'no such class')).toBeNull();
     expect(chosenClass(profile, '')).toBeNull();
+  });
+});
+
+describe('functions of the language', () => {
+  const profile = {
+    ...profileOf(['0.5 s;m;f;c', '1.0 s;m;f', '1.5 s;m;g;loop;c', '2.0 s;c']),
+    classes: [
+      { class: 'erlang_code', name: 'Erlang code', meaning: '', outside: 'Erlang code' },
+      { class: 'ets', name: 'ETS', meaning: '', outside: 'ETS in beam.smp' },
+    ] as Profile['classes'],
+    // s, m, f, c, g, loop: the loop of a scheduler was not called by g.
+    language: [0, 1, 1, 0, 1, 2],
+  };
+  const { names, frame } = profile;
+  profile.class = Uint32Array.from(frame, (of) => (names[of] === 'c' ? 1 : 0));
+  const analysis = new Analysis(profile);
+  const rows = (zoom: number | null = null): unknown[] =>
+    analysis.languageRows(zoom).map(({ name, total, classes }) => [name, total, ...classes]);
+
+  test('each sample counts for the innermost one, or for its class', () => {
+    analysis.window(0, 10);
+    const all = [
+      ['ETS in beam.smp', 2, 0, 2],
+      ['f', 2, 1, 1],
+    ];
+    expect(rows()).toEqual(all);
+    const below = [...frame].indexOf(names.indexOf('g'));
+    expect(rows(below)).toEqual([['ETS in beam.smp', 1, 0, 1]]);
+    analysis.window(0, 0.9);
+    expect(rows()).toEqual([['f', 1, 0, 1]]);
+  });
+
+  test('a hidden one counts for its caller', () => {
+    analysis.shape({ hide: [names.indexOf('f')], collapse: false });
+    analysis.window(0, 0.9);
+    expect(rows()).toEqual([['m', 1, 0, 1]]);
+  });
+
+  test('a program in another language has none', () => {
+    const other = new Analysis(profileOf(['0.5 s;a']));
+    other.window(0, 10);
+    expect(other.languageRows(null)).toEqual([]);
   });
 });

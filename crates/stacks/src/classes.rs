@@ -5,15 +5,20 @@
 //! built-in function, whatever its name; kernel code that no class asks for is the kernel's own; C code of the virtual
 //! machine that nobody with a class calls has none, and no name where its build is stripped.
 
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use thiserror::Error;
 
-use super::frames::{Frame, FrameKind};
+use super::frames::{Frame, FrameKind, INTERPRETED, is_first_function, is_root_function};
 use super::model::Profile;
 use super::pattern::{FramePattern, symbol};
-use crate::summary::{Class, ClassShare};
+use crate::summary::{Class, ClassShare, LanguageShare};
 
+/// Beginning of the names of an Erlang emulator's program.
+const BEAM: &str = "beam.";
+/// The library that a Java virtual machine is.
+const JVM: &str = "libjvm.so";
 const BUILT_IN: &str = include_str!("classes.txt");
 /// In place of a class: a frame that counts for its caller.
 const CALLER: &str = "its caller";
@@ -169,8 +174,8 @@ impl Profile {
             .frames
             .iter()
             .find_map(|frame| match frame.module.as_str() {
-                "libjvm.so" => Some(Class::JavaCode),
-                module if module.starts_with("beam.") => Some(Class::ErlangCode),
+                JVM => Some(Class::JavaCode),
+                module if module.starts_with(BEAM) => Some(Class::ErlangCode),
                 _ => None,
             });
         let parts = self
@@ -206,5 +211,159 @@ impl Profile {
         let mut shares: Vec<_> = shares.collect();
         shares.sort_by_key(|it| std::cmp::Reverse(it.weight));
         shares
+    }
+}
+
+/// Effect of a frame on the function of a language that a sample counts for: the innermost one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LanguageFrame {
+    /// Native code, shared fragments of a JIT, a language's runtime: they count for their caller.
+    Other,
+    /// A function of Erlang, Java or Go.
+    Function,
+    /// The loop of a scheduler, which nothing above called.
+    First,
+}
+
+impl LanguageFrame {
+    /// The effect of a frame; `go` holds the modules that are Go programs.
+    fn of(frame: &Frame, go: &HashSet<&str>) -> Self {
+        let name = frame.name.as_str();
+        let is_function = match frame.kind {
+            FrameKind::Erlang => !SHARED_ERLANG.iter().any(|it| name.starts_with(it)),
+            // Stubs and adapters have blanks in their names, or no class.
+            FrameKind::Java => name == INTERPRETED || (name.contains('.') && !name.contains(' ')),
+            FrameKind::Native => go.contains(frame.module.as_str()) && is_go_function(name),
+            _ => false,
+        };
+        match is_function {
+            _ if is_first_function(name) => Self::First,
+            true => Self::Function,
+            false => Self::Other,
+        }
+    }
+}
+
+/// Code of the BEAM's JIT that many functions share.
+const SHARED_ERLANG: [&str; 2] = ["$global::", "$erts_beamasm:"];
+
+/// Whether a frame is one of Go's runtime that only Go programs have.
+fn is_of_go(frame: &Frame) -> bool {
+    let name = frame.name.as_str();
+    let is_root = is_root_function(name) && name.starts_with("runtime.");
+    frame.kind == FrameKind::Native && (is_root || name == "runtime.main")
+}
+
+/// Whether a function of a Go program is written in Go, and neither part of the runtime nor a system call.
+fn is_go_function(name: &str) -> bool {
+    const RUNTIME: [&str; 6] = [
+        "runtime.",
+        "runtime/",
+        "internal/runtime/",
+        "syscall.",
+        "type:",
+        "go:",
+    ];
+    // Functions in C and in assembler are of no package, whose path may have dots, too.
+    let in_package = name.rsplit('/').next().is_some_and(|it| it.contains('.'));
+    in_package && !name.starts_with('[') && !RUNTIME.iter().any(|it| name.starts_with(it))
+}
+
+impl Profile {
+    /// Per frame its effect on the function of the language that a sample counts for.
+    #[must_use]
+    pub fn language_frames(&self) -> Vec<LanguageFrame> {
+        let frames = self.frames.iter();
+        let go = frames.filter(|frame| is_of_go(frame));
+        let go: HashSet<&str> = go.map(|frame| frame.module.as_str()).collect();
+        let frames = self.frames.iter();
+        frames.map(|frame| LanguageFrame::of(frame, &go)).collect()
+    }
+
+    /// Name of a class where no function of the language is the caller: `garbage collection in beam.smp`.
+    #[must_use]
+    pub fn class_label(&self, class: Class) -> String {
+        let is_of_machine = matches!(
+            class,
+            Class::BuiltInFunctions
+                | Class::Ets
+                | Class::Messages
+                | Class::GarbageCollection
+                | Class::Allocators
+                | Class::Ports
+                | Class::VirtualMachine
+        );
+        let mut modules = self.frames.iter().map(|frame| frame.module.as_str());
+        let machine = modules.find(|it| *it == JVM || it.starts_with(BEAM));
+        match machine.filter(|_| is_of_machine) {
+            Some(machine) => format!("{class} in {machine}"),
+            None => class.name().to_owned(),
+        }
+    }
+
+    /// Per stack the frame of the innermost function of the language; `None` where there is none.
+    fn innermost_functions(&self) -> Vec<Option<u32>> {
+        let frames = self.language_frames();
+        let mut innermost: Vec<Option<u32>> = Vec::with_capacity(self.stacks.len());
+        for node in &self.stacks {
+            let above = node.parent.and_then(|it| innermost.get(it as usize).copied());
+            innermost.push(match frames.get(node.frame as usize) {
+                Some(LanguageFrame::Function) => Some(node.frame),
+                Some(LanguageFrame::First) => None,
+                Some(LanguageFrame::Other) | None => above.flatten(),
+            });
+        }
+        innermost
+    }
+
+    /// The samples by the innermost function of Erlang, Java or Go in their stacks, and by class where there is none;
+    /// all samples are in one of the rows. The largest first, then by name; empty where no sample has such a function.
+    #[must_use]
+    pub fn language_functions(&self) -> Vec<LanguageShare> {
+        let (functions, classes) = (self.innermost_functions(), self.classes());
+        let sums = self.sums(|sample| {
+            let stack = sample.stack as usize;
+            let class = classes.get(stack).copied();
+            let function = functions.get(stack).copied();
+            (function.flatten(), class.unwrap_or(Class::Unnamed))
+        });
+        if sums.iter().all(|((function, _), _)| function.is_none()) {
+            return Vec::new();
+        }
+        let all = self.total_weight().max(1) as f64;
+        let mut rows: Vec<(Option<u32>, LanguageShare)> = Vec::new();
+        for ((function, class), weight) in sums {
+            // They come in the order of functions; without one each class is a row.
+            if function.is_none() || rows.last().is_none_or(|(of, _)| *of != function) {
+                let named = function.and_then(|it| self.frames.get(it as usize));
+                let row = LanguageShare {
+                    function: named.map_or_else(|| self.class_label(class), |it| it.name.clone()),
+                    class: function.is_none().then_some(class),
+                    share: 0.0,
+                    weight: 0,
+                    classes: Vec::new(),
+                };
+                rows.push((function, row));
+            }
+            if let Some((_, row)) = rows.last_mut() {
+                row.weight = row.weight.saturating_add(weight);
+                row.share = row.weight as f64 / all;
+                let share = weight as f64 / all;
+                row.classes.push(ClassShare {
+                    class,
+                    share,
+                    weight,
+                });
+            }
+        }
+        let mut rows: Vec<LanguageShare> = rows.into_iter().map(|(_, row)| row).collect();
+        for row in &mut rows {
+            row.classes.sort_by_key(|it| std::cmp::Reverse(it.weight));
+        }
+        rows.sort_by(|a, b| {
+            let by_name = || a.function.cmp(&b.function);
+            b.weight.cmp(&a.weight).then_with(by_name)
+        });
+        rows
     }
 }

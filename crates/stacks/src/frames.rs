@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 /// The name of a frame whose function could not be found.
 pub const UNKNOWN: &str = "[unknown]";
 
+/// Name of all Java code that is interpreted.
+pub(super) const INTERPRETED: &str = "[interpreted]";
 /// Prefix of functions that are called after a neighbour.
 const NEAR: &str = "[near ";
 
@@ -217,7 +219,7 @@ impl Frame {
 #[must_use]
 pub fn java_method(name: &str) -> String {
     if name == "Interpreter" {
-        return "[interpreted]".to_owned();
+        return INTERPRETED.to_owned();
     }
     // Stubs and adapters are written in words: `StubRoutines (1)`.
     let method = match name.split_once('(') {

@@ -44,7 +44,7 @@ mod waits;
 mod work;
 
 pub use builds::{NearSamples, other_builds};
-pub use classes::{ClassRules, ClassRulesError};
+pub use classes::{ClassRules, ClassRulesError, LanguageFrame};
 pub use comparable::{incomparable, incomparable_summaries};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups, ThreadRules, ThreadRulesError};
 pub use folded::{FirstField, folded_beside, folded_name};
@@ -67,7 +67,9 @@ pub use perf_script::{Collapse, CollapseOptions, Inlined};
 pub use replace::{Replacement, replace_file, write_output, write_secret};
 pub use shares::{ShareDetail, ShareName, ShareNode, ShareTree};
 pub use stacks::{Footer, StacksWriter};
-pub use summary::{Class, ClassShare, FunctionShare, PatternShare, ProfileSummary, WorkShare};
+pub use summary::{
+    Class, ClassShare, FunctionShare, LanguageShare, PatternShare, ProfileSummary, WorkShare,
+};
 pub use table::FunctionCount;
 pub use tree::Builder;
 pub use waits::{Wait, WaitReason, WaitRules, WakeClue};

@@ -48,9 +48,6 @@ pub struct ProfileSummary {
     pub frame_pointer_share: f64,
     /// Bytes of stacks that were copied for a sample, on average.
     pub copied_bytes: u64,
-    /// Share of samples with at least one function that is called after its neighbour, `[near NAME]`
-    /// (0 to 1).
-    pub near_share: f64,
     /// Shares of classes, largest first: every sample counts for one class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassShare>,
@@ -62,8 +59,13 @@ pub struct ProfileSummary {
     pub work: Vec<WorkShare>,
     /// The functions with the largest self share, at most 20.
     pub top: Vec<FunctionShare>,
-    /// The function of the process's own code that has the largest total share without being the frame of
-    /// everything or waiting for most of it; absent where there is none, or most stacks are incomplete.
+    /// The functions of Erlang, Java or Go with the largest shares, each with the native code below it, and the
+    /// classes of the samples without such a function, at most 20 rows; absent where no such function is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub language_functions: Vec<LanguageShare>,
+    /// The function of the process's own code, where it is in Erlang, Java or Go of that language, that has the largest
+    /// total share without being the frame of everything or waiting for most of it; absent where there is none, or
+    /// most stacks are incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<FunctionShare>,
 }
@@ -124,6 +126,25 @@ pub struct FunctionShare {
     pub self_share: f64,
     /// Anywhere in the stack, recursion counted once.
     pub total: f64,
+}
+
+/// Samples whose innermost function of Erlang, Java or Go is the same, or of one class without such a function. Each
+/// sample is in one of these.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LanguageShare {
+    /// Name of the function as the symbol table or JIT map writes it, or that of the class, such as `garbage
+    /// collection in beam.smp`.
+    pub function: String,
+    /// The class of samples without a function; absent for a function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// Share of all samples (0 to 1), those in native code below the function among them.
+    pub share: f64,
+    /// Sum of the samples' weights.
+    #[serde(rename = "samples")]
+    pub weight: u64,
+    /// The classes of the samples, largest first: the function's own code, and the native code below it.
+    pub classes: Vec<ClassShare>,
 }
 
 measure::named! {

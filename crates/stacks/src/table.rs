@@ -1,5 +1,6 @@
 //! Computed from a profile: the function table and the summary.
 
+use super::classes::LanguageFrame;
 use super::fold::NodeWeights;
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, Sample, Unwinding};
@@ -74,7 +75,6 @@ impl Profile {
     #[must_use]
     pub fn summary(&self, top: usize) -> ProfileSummary {
         let unknown = self.nodes_with(Frame::is_unknown);
-        let near = self.nodes_with(Frame::is_near);
         let has = |nodes: &[bool], s: &Sample| nodes.get(s.stack as usize) == Some(&true);
         let sum = |of: &dyn Fn(&Sample) -> bool| {
             let samples = self.samples.iter().filter(|sample| of(sample));
@@ -104,7 +104,6 @@ impl Profile {
             frame_pointer_share: unwound(Unwinding::FramePointers),
             cpu_share: self.cpu_share,
             copied_bytes: self.copied_bytes / (self.samples.len() as u64).max(1),
-            near_share: share(&|sample| has(&near, sample)),
             classes: if top > 0 {
                 self.class_shares()
             } else {
@@ -120,6 +119,11 @@ impl Profile {
                 .headline(&rows)
                 .filter(|_| complete_share >= LEAST_COMPLETE),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
+            language_functions: if top > 0 {
+                self.language_functions().into_iter().take(top).collect()
+            } else {
+                Vec::new()
+            },
         }
     }
 
@@ -134,22 +138,28 @@ impl Profile {
     }
 
     /// The function of the process's own code that has the largest total share without being the frame of
-    /// everything, and does not wait for most of it.
+    /// everything, and does not wait for most of it. Where there are functions of a language it is one of these.
     fn headline(&self, rows: &[FunctionCount]) -> Option<FunctionShare> {
-        let is_own = |kind| {
-            matches!(
-                kind,
-                FrameKind::Erlang | FrameKind::Java | FrameKind::Native
-            )
+        let effects = self.language_frames();
+        let is_of_language = |row: &FunctionCount| {
+            effects.get(row.frame as usize) == Some(&LanguageFrame::Function)
         };
+        let has_language = rows.iter().any(is_of_language);
+        let is_own = |row: &FunctionCount| match has_language {
+            true => is_of_language(row),
+            false => row.kind == FrameKind::Native,
+        };
+        // What stands in brackets, such as `[near NAME]`, is no name of a function.
+        let is_named = |name: &str| !name.starts_with('[');
         // What does most of it itself is no frame of everything, however much it is.
         let is_a_part =
             |it: &FunctionShare| it.total <= MOST_SHARE || it.self_share > it.total * MOST_SHARE;
         let is_framework = |name: &str| name.starts_with('$') && Frame::own_module(name).is_none();
         let mut named: Vec<_> = rows
             .iter()
-            .filter(|row| {
-                is_own(row.kind)
+            .filter(|&row| {
+                is_own(row)
+                    && is_named(&row.share.function)
                     && row.share.total >= LEAST_SHARE
                     && is_a_part(&row.share)
                     && !is_framework(&row.share.function)

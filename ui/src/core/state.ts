@@ -9,6 +9,8 @@ export type Order = 'heavy' | 'name' | 'time';
 export type Strip = 'rate' | 'offsets';
 export type Axis = 'run' | 'window';
 export type SortBy = 'self' | 'total' | 'change' | 'name';
+/** Rows of the function table: functions of the language with the native code below them, or all functions by name. */
+export type FunctionsShown = 'language' | 'raw';
 /** What the work of Erlang processes is split by. */
 export type SplitBy = 'process' | 'role' | 'connection' | 'vhost';
 
@@ -36,6 +38,7 @@ export interface State {
   shape: Shape;
   order: Order;
   sort: SortBy;
+  table: FunctionsShown;
   by: SplitBy;
   /** The key of whose samples alone the graph shows; empty for all. */
   who: string;
@@ -62,6 +65,7 @@ export const INITIAL: State = {
   shape: 'icicle',
   order: 'heavy',
   sort: 'self',
+  table: 'language',
   by: 'process',
   who: '',
   class: '',
@@ -87,6 +91,7 @@ export function toFragment(state: State): string {
   if (state.shape !== INITIAL.shape) out.set('shape', state.shape);
   if (state.order !== INITIAL.order) out.set('order', state.order);
   if (state.sort !== INITIAL.sort) out.set('sort', state.sort);
+  if (state.table !== INITIAL.table) out.set('table', state.table);
   if (state.by !== INITIAL.by) out.set('by', state.by);
   if (state.who) out.set('who', state.who);
   if (state.class) out.set('class', state.class);
@@ -127,6 +132,7 @@ export function fromFragment(fragment: string): State {
     shape: one('shape', ['icicle', 'flame', 'callers'], INITIAL.shape),
     order: one('order', ['heavy', 'name', 'time'], INITIAL.order),
     sort: one('sort', ['self', 'total', 'change', 'name'], INITIAL.sort),
+    table: one('table', ['language', 'raw'], INITIAL.table),
     by: one('by', ['process', 'role', 'connection', 'vhost'], INITIAL.by),
     who: input.get('who') ?? '',
     class: /^[a-z_]{1,64}$/.exec(input.get('class') ?? '')?.[0] ?? '',

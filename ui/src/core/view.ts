@@ -109,7 +109,9 @@ class: Class,
 /** Name of the class. */
 name: string,
 /** Meaning of the class. */
-meaning: string, };
+meaning: string,
+/** Name of its samples that are in no function of Erlang, Java or Go. */
+outside: string, };
 
 /** How a latency is distributed in the measured phase, of every run. */
 export type ComparedCurve = {
@@ -952,6 +954,9 @@ names: Array<string>,
 module: Array<number>,
 /** Per name: its kind. */
 kind: Array<number>,
+/** Per function, in the order of `names`: 1 for one of Erlang, Java or Go, 2 for the loop of a scheduler, which
+ * nothing above called, else 0; empty where no function is of such a language. */
+language: Array<number>,
 /** Lines of source code; `None` where none is known. */
 lines: LinesHead | null,
 /** The classes that nodes are of, from the broker's own code down to the kernel. */

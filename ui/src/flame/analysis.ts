@@ -5,6 +5,7 @@ import { KINDS } from '../core/data';
 import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
 import { Counts } from './counts';
 import { type Change, Difference, type Measured, type Sums } from './difference';
+import { innermost, type LanguageRow, languageRows } from './language';
 import { type LineRow, linesOf } from './lines';
 import { reshape, reshapedWeights, type Shown } from './reshape';
 import {
@@ -51,6 +52,10 @@ export class Analysis {
   readonly whole: Tree;
   tree: Tree;
   private shown: Shown | null = null;
+  /** Functions that are left out of all stacks. */
+  private hide: readonly number[] = [];
+  /** Per node of all stacks: the innermost function of the language, once it was asked for. */
+  private innermost: Int32Array | null = null;
   /** What the samples of the window add up to. */
   private readonly counts: Counts;
   /** All stacks, marked as those that are looked at. */
@@ -91,6 +96,8 @@ export class Analysis {
     if (key === this.shapeKey || (this.shapeKey === '' && hide.length === 0 && !collapse)) return;
     this.shapeKey = key;
     this.key = '';
+    this.hide = hide;
+    this.innermost = null;
     const hidden = new Uint8Array(this.profile.names.length);
     for (const frame of hide) if (frame < hidden.length) hidden[frame] = 1;
     const same = hide.length === 0 && !collapse;
@@ -215,20 +222,30 @@ export class Analysis {
 
   /** The lines of a function in the stacks at and below a node, or in all; empty where none is known. */
   lines(frame: number, zoom: number | null): LineRow[] {
-    const { profile, wanted, tree } = this;
+    const { profile, wanted } = this;
     if (!profile.lineTree || !wanted) return [];
-    let inside: Uint8Array | null = null;
-    if (zoom !== null) {
-      const below = new Uint8Array(tree.frame.length);
-      for (let i = zoom; i < below.length; i++) {
-        const above = tree.parent[i]!;
-        below[i] = i === zoom || (above >= 0 && below[above] === 1) ? 1 : 0;
-      }
-      const { shown } = this;
-      inside = shown ? Uint8Array.from(shown.map, (node) => below[node]!) : below;
-    }
-    const rows = linesOf(profile, profile.lineTree, frame, wanted, inside);
+    const rows = linesOf(profile, profile.lineTree, frame, wanted, this.inside(zoom));
     return rows.some((row) => row.name !== '') ? rows : [];
+  }
+
+  /** The functions of the language in the samples at and below a node, or in all; empty where there are none. */
+  languageRows(zoom: number | null): LanguageRow[] {
+    const { profile } = this;
+    if (profile.language.length === 0) return [];
+    this.innermost ??= innermost(profile, this.hide);
+    return languageRows(profile, this.innermost, this.counts.self, this.inside(zoom));
+  }
+
+  /** Per node of all stacks: whether it stands at or below a shown one; null for all of them. */
+  private inside(zoom: number | null): Uint8Array | null {
+    if (zoom === null) return null;
+    const { tree, shown } = this;
+    const below = new Uint8Array(tree.frame.length);
+    for (let i = zoom; i < below.length; i++) {
+      const above = tree.parent[i]!;
+      below[i] = i === zoom || (above >= 0 && below[above] === 1) ? 1 : 0;
+    }
+    return shown ? Uint8Array.from(shown.map, (node) => below[node]!) : below;
   }
 
   /** The function with the largest self share of the window; what has no name only where nothing has one. */

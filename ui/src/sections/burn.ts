@@ -24,7 +24,7 @@ import { swatches } from '../flame/legend';
 import { remarkOn } from '../flame/remarks';
 import { callersAndCallees, comparison } from './callers';
 import { ClassBar } from './classes';
-import { FunctionTable } from './functions';
+import { FunctionTables } from './functions';
 import { actions, openMenu } from './menu';
 import { sampling } from './sampling';
 import { type Only, onlyOf, timeStrip } from './strip';
@@ -170,7 +170,7 @@ function eventView(
     },
   );
   const pair = callersAndCallees(analysis, store);
-  const table = new FunctionTable(profile, store, (frame, x, y) => menu(frame, null, x, y));
+  const table = new FunctionTables(profile, store, (frame, x, y) => menu(frame, null, x, y));
   const classes = new ClassBar(profile, store);
   const work = profile.processes.length > 0 ? new WorkTable(profile, store) : null;
   const strip = timeStrip(run, analysis, store, pointer);
@@ -269,6 +269,7 @@ function eventView(
       'shape',
       'order',
       'sort',
+      'table',
       'by',
       'who',
       'class',

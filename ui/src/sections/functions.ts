@@ -1,16 +1,21 @@
-// The function table: self and total share of the window, sortable, a row selects the function.
+// The function table: functions of the language with the native code below them, or self and total share of all
+// functions, sortable; a row selects the function.
 
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
-import { button, fill, h } from '../core/dom';
+import { button, choice, fill, h } from '../core/dom';
 import { counted, grouped, percent, points, shortened } from '../core/format';
-import type { SortBy, Store } from '../core/state';
-import { frameColor, shadeKey } from '../core/theme';
+import type { FunctionsShown, SortBy, Store } from '../core/state';
+import { classColor, frameColor, shadeKey } from '../core/theme';
 import { amount } from '../core/units';
 import type { Analysis, FunctionRow } from '../flame/analysis';
 import type { Change } from '../flame/difference';
+import type { LanguageRow } from '../flame/language';
 import type { LineRow } from '../flame/lines';
 import { remarkOn } from '../flame/remarks';
+
+/** Opens the menu of a function at a place of the window. */
+type Menu = (frame: number, x: number, y: number) => void;
 
 const STEP = 40;
 /** Letters of a name: about a line. */
@@ -44,19 +49,18 @@ function told({ change }: FunctionRow): number {
   return Math.abs(change.here - change.rest) - (change.proven ? 0 : 1);
 }
 
-export class FunctionTable {
+/** All functions by name. */
+class FunctionTable {
   readonly element: HTMLElement;
   private readonly body = h('tbody');
   private readonly more = h('div', { class: 'more' });
-  private readonly scope = h('p', { class: 'scope' });
   private readonly heads = new Map<SortBy, HTMLElement>();
   private limit = STEP;
 
   constructor(
     private readonly profile: Profile,
     private readonly store: Store,
-    /** What can be done with a function is asked for, at a place of the window. */
-    private readonly menu: (frame: number, x: number, y: number) => void,
+    private readonly menu: Menu,
   ) {
     const head = (by: SortBy, label: string, number: boolean): HTMLElement => {
       const cell = h(
@@ -69,8 +73,7 @@ export class FunctionTable {
     };
     this.element = h(
       'div',
-      { class: 'functions' },
-      this.scope,
+      {},
       h(
         'div',
         { class: 'scroll' },
@@ -97,15 +100,10 @@ export class FunctionTable {
     );
   }
 
-  /** Shows the functions at and below a node, or all; with `hits` those alone that were found. */
   draw(analysis: Analysis, zoom: number | null, hits: Uint8Array | null, dark: boolean): void {
     const { state } = this.store;
     const rows = analysis.rowsBelow(zoom);
-    const { sum, total } = analysis.weights;
-    const top = zoom === null ? '' : this.profile.names[analysis.tree.frame[zoom]!]!;
-    const share = zoom === null || sum === 0 ? 0 : total[zoom]! / sum;
-    this.scope.hidden = zoom === null;
-    fill(this.scope, 'below ', h('b', {}, top), `, ${percent(share)} of all samples`);
+    const { sum } = analysis.weights;
     const compared = analysis.difference !== null;
     this.heads.get('change')!.hidden = !compared;
     for (const [by, cell] of this.heads) {
@@ -156,8 +154,8 @@ export class FunctionTable {
         h(
           'tr',
           { class: 'line' },
-          this.share(line.self, most.self, sum),
-          this.share(line.total, most.total, sum),
+          shareCell(this.profile, line.self, most.self, sum),
+          shareCell(this.profile, line.total, most.total, sum),
           compared ? h('td') : null,
           h('td', { class: 'name' }, line.name || 'at no known line'),
         ),
@@ -173,72 +171,21 @@ export class FunctionTable {
     return shown;
   }
 
-  /** A cell with a share of the window's samples, and a bar. */
-  private share(value: number, top: number, sum: number): HTMLElement {
-    const title = `${amount(this.profile, value)} of ${amount(this.profile, sum)}`;
-    const cell = h('td', { class: 'num bar', title }, percent(sum > 0 ? value / sum : 0));
-    cell.style.setProperty('--w', `${top > 0 ? (value / top) * 100 : 0}%`);
-    return cell;
-  }
-
   private row(
     row: FunctionRow,
     sum: number,
     most: { self: number; total: number },
     dark: boolean,
   ): HTMLElement {
-    const { names, kind, module, modules } = this.profile;
-    const name = names[row.frame]!;
-    const k = KINDS[kind[row.frame]!] ?? 'unknown';
-    const where = modules[module[row.frame]!] ?? '';
-    const remark = remarkOn(this.profile, row.frame);
-    const selected = this.store.state.frame === row.frame;
-    const swatch = h('i', { class: 'swatch' });
-    swatch.style.background = frameColor(
-      k,
-      shadeKey(k, name, where),
-      dark,
-      this.profile.event_kind,
-    );
-    return h(
-      'tr',
-      {
-        class: selected ? 'selected' : null,
-        oncontextmenu: (e: MouseEvent) => {
-          e.preventDefault();
-          const { left, bottom } = (e.target as HTMLElement).getBoundingClientRect();
-          const byKey = e.button !== 2;
-          this.menu(row.frame, byKey ? left : e.clientX, byKey ? bottom : e.clientY);
-        },
-      },
-      this.share(row.self, most.self, sum),
-      this.share(row.total, most.total, sum),
+    const { profile, store, menu } = this;
+    return functionRow(
+      store,
+      menu,
+      row.frame,
+      shareCell(profile, row.self, most.self, sum),
+      shareCell(profile, row.total, most.total, sum),
       row.change ? changeCell(row.change) : null,
-      h(
-        'td',
-        {
-          class: 'name',
-          title: [where ? `${name} in ${where}` : name, remark]
-            .filter((it) => it !== '')
-            .join('. '),
-        },
-        h(
-          'div',
-          { class: 'cell' },
-          swatch,
-          h(
-            'button',
-            {
-              type: 'button',
-              'aria-pressed': selected ? 'true' : 'false',
-              'aria-label': name.length > LONGEST ? name : null,
-              onclick: () => this.store.set({ frame: selected ? null : row.frame }, true),
-            },
-            shortened(name, LONGEST),
-          ),
-          h('span', { class: 'module' }, where),
-        ),
-      ),
+      nameCell(profile, store, row.frame, dark),
     );
   }
 }
@@ -254,4 +201,216 @@ function changeCell(change: Change): HTMLElement {
     { class: soft ? 'num unproven' : 'num', title },
     soft ? `~ ${difference}` : difference,
   );
+}
+
+/** A cell with a share of the window's samples, and a bar. */
+function shareCell(profile: Profile, value: number, top: number, sum: number): HTMLElement {
+  const title = `${amount(profile, value)} of ${amount(profile, sum)}`;
+  const cell = h('td', { class: 'num bar', title }, percent(sum > 0 ? value / sum : 0));
+  cell.style.setProperty('--w', `${top > 0 ? (value / top) * 100 : 0}%`);
+  return cell;
+}
+
+/** A row of a function, which the second button and the menu key open the menu of. */
+function functionRow(
+  store: Store,
+  menu: Menu,
+  frame: number,
+  ...cells: (HTMLElement | null)[]
+): HTMLElement {
+  return h(
+    'tr',
+    {
+      class: store.state.frame === frame ? 'selected' : null,
+      oncontextmenu: (e: MouseEvent) => {
+        e.preventDefault();
+        const { left, bottom } = (e.target as HTMLElement).getBoundingClientRect();
+        const byKey = e.button !== 2;
+        menu(frame, byKey ? left : e.clientX, byKey ? bottom : e.clientY);
+      },
+    },
+    cells,
+  );
+}
+
+/** The name of a function, which selects it, with its module. */
+function nameCell(profile: Profile, store: Store, frame: number, dark: boolean): HTMLElement {
+  const { names, kind, module, modules } = profile;
+  const name = names[frame]!;
+  const k = KINDS[kind[frame]!] ?? 'unknown';
+  const where = modules[module[frame]!] ?? '';
+  const remark = remarkOn(profile, frame);
+  const selected = store.state.frame === frame;
+  const swatch = h('i', { class: 'swatch' });
+  swatch.style.background = frameColor(k, shadeKey(k, name, where), dark, profile.event_kind);
+  return h(
+    'td',
+    {
+      class: 'name',
+      title: [where ? `${name} in ${where}` : name, remark].filter((it) => it !== '').join('. '),
+    },
+    h(
+      'div',
+      { class: 'cell' },
+      swatch,
+      h(
+        'button',
+        {
+          type: 'button',
+          'aria-pressed': selected ? 'true' : 'false',
+          'aria-label': name.length > LONGEST ? name : null,
+          onclick: () => store.set({ frame: selected ? null : frame }, true),
+        },
+        shortened(name, LONGEST),
+      ),
+      h('span', { class: 'module' }, where),
+    ),
+  );
+}
+
+/** The functions of the language with the native code below them, and the classes of all other samples. */
+class LanguageTable {
+  readonly element: HTMLElement;
+  private readonly body = h('tbody');
+  private readonly more = h('div', { class: 'more' });
+  private limit = STEP;
+
+  constructor(
+    private readonly profile: Profile,
+    private readonly store: Store,
+    private readonly menu: Menu,
+  ) {
+    const head = (label: string, name: string): HTMLElement =>
+      h('th', { scope: 'col', class: name }, label);
+    this.element = h(
+      'div',
+      {},
+      h(
+        'div',
+        { class: 'scroll' },
+        h(
+          'table',
+          {},
+          h('caption', { class: 'hidden' }, 'Functions of the window with the code below them'),
+          h(
+            'thead',
+            {},
+            h('tr', {}, head('total', 'num'), head('split', 'parts'), head('function', '')),
+          ),
+          this.body,
+        ),
+      ),
+      this.more,
+    );
+  }
+
+  draw(analysis: Analysis, zoom: number | null, hits: Uint8Array | null, dark: boolean): void {
+    const all = analysis.languageRows(zoom);
+    const wanted = hits ? all.filter(({ frame }) => frame !== null && hits[frame]) : all;
+    const most = all.reduce((top, row) => Math.max(top, row.total), 0);
+    const { sum } = analysis.weights;
+    fill(
+      this.body,
+      wanted.slice(0, this.limit).map((row) => this.row(row, most, sum, dark)),
+    );
+    const rest = wanted.length - this.limit;
+    fill(
+      this.more,
+      wanted.length === 0 && 'No function matches.',
+      rest > 0 &&
+        button(`${grouped(Math.min(rest, 200))} more of ${counted(wanted.length, 'row')}`, () => {
+          this.limit += 200;
+          this.draw(analysis, zoom, hits, dark);
+        }),
+    );
+  }
+
+  private row(row: LanguageRow, most: number, sum: number, dark: boolean): HTMLElement {
+    const { profile, store, menu } = this;
+    const share = shareCell(profile, row.total, most, sum);
+    const parts = this.parts(row, most, sum, dark);
+    const { frame, name } = row;
+    if (frame === null) return h('tr', {}, share, parts, h('td', { class: 'name' }, name));
+    return functionRow(store, menu, frame, share, parts, nameCell(profile, store, frame, dark));
+  }
+
+  /** The classes of a row as a bar, in the colours of the bar of all classes, and as text. */
+  private parts(row: LanguageRow, most: number, sum: number, dark: boolean): HTMLElement {
+    const { classes, event_kind } = this.profile;
+    const parts = classes
+      .map((it, i) => ({ ...it, weight: row.classes[i]! }))
+      .filter(({ weight }) => weight > 0);
+    const share = (weight: number): string => percent(sum > 0 ? weight / sum : 0);
+    const texts = parts
+      .toSorted((a, b) => b.weight - a.weight)
+      .map(({ name, weight }) => `${name} ${share(weight)}`);
+    const segments = parts.map((it) => {
+      const segment = h('i');
+      segment.style.background = classColor(it.class, dark, event_kind);
+      segment.style.flexGrow = String(it.weight);
+      return segment;
+    });
+    const bar = h('div', { 'aria-hidden': 'true' }, segments);
+    bar.style.width = `${most > 0 ? (row.total / most) * 100 : 0}%`;
+    const text = texts.join(', ');
+    return h('td', { class: 'parts', title: text }, bar, h('span', { class: 'hidden' }, text));
+  }
+}
+
+/**
+ * The function table of a program. One in Erlang, Java or Go has two: of the functions of that language, and of all by
+ * name, which also a comparison of the window with the rest shows.
+ */
+export class FunctionTables {
+  readonly element: HTMLElement;
+  private readonly scope = h('p', { class: 'scope' });
+  private readonly place = h('div', {});
+  private readonly head: HTMLElement;
+  private readonly raw: FunctionTable;
+  private readonly language: LanguageTable | null;
+
+  constructor(
+    private readonly profile: Profile,
+    private readonly store: Store,
+    /** What can be done with a function is asked for, at a place of the window. */
+    menu: Menu,
+  ) {
+    this.raw = new FunctionTable(profile, store, menu);
+    this.language = profile.language.length > 0 ? new LanguageTable(profile, store, menu) : null;
+    const shown = choice<FunctionsShown>(
+      'rows',
+      [
+        ['language', 'with native code below', 'Functions in Erlang, Java or Go'],
+        ['raw', 'all by name', 'All functions, native ones too; key r'],
+      ],
+      store.state.table,
+      (table) => store.set({ table }),
+    );
+    store.listen((state) => shown.set(state.table));
+    this.head = h('div', { class: 'work-head' }, h('h3', {}, 'Functions'), shown.element);
+    this.element = h('div', { class: 'functions' }, this.head, this.scope, this.place);
+    document.addEventListener('keydown', (e) => {
+      const { target } = e;
+      const typing =
+        (target instanceof HTMLInputElement && target.type !== 'radio') ||
+        target instanceof HTMLSelectElement;
+      const other = typing || e.ctrlKey || e.metaKey || e.altKey || !this.element.isConnected;
+      if (e.key !== 'r' || other || this.head.hidden) return;
+      store.set({ table: store.state.table === 'raw' ? 'language' : 'raw' });
+    });
+  }
+
+  /** Shows the functions at and below a node, or all; with `hits` those alone that were found. */
+  draw(analysis: Analysis, zoom: number | null, hits: Uint8Array | null, dark: boolean): void {
+    const { sum, total } = analysis.weights;
+    const top = zoom === null ? '' : this.profile.names[analysis.tree.frame[zoom]!]!;
+    const share = zoom === null || sum === 0 ? 0 : total[zoom]! / sum;
+    this.scope.hidden = zoom === null;
+    fill(this.scope, 'below ', h('b', {}, top), `, ${percent(share)} of all samples`);
+    this.head.hidden = this.language === null || analysis.difference !== null;
+    const isRaw = this.head.hidden || this.store.state.table === 'raw';
+    const table = isRaw || !this.language ? this.raw : this.language;
+    if (this.place.firstChild !== table.element) this.place.replaceChildren(table.element);
+    table.draw(analysis, zoom, hits, dark);
+  }
 }

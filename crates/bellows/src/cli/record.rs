@@ -145,7 +145,9 @@ fn show(carried: &CarriedOut) -> Result<(), Failure> {
             which: None,
         };
         output::print(&console::few_samples(profile, style))?;
-        output::print(&console::functions(profile, &table, style))?;
+        let language = console::language_functions(profile, &table, style);
+        let text = language.unwrap_or_else(|| console::functions(profile, &table, style));
+        output::print(&text)?;
     }
     match carried.place() {
         Some(place) => output::print(&format!("report: {}\n", place.display())),

@@ -4,6 +4,7 @@
 use clap::{Args, ValueEnum};
 use regex::Regex;
 use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable};
+use serde_json::json;
 use stacks::{Profile, WaitBy, WorkBy};
 
 use super::profile_part::{ProfileArgs, ProfilePart};
@@ -14,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows top last
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
+  bellows top last --raw
   bellows top last --by line --grep rabbit_exchange --sort total
   bellows top last --by module --sort total
   bellows top last --by class
@@ -32,7 +34,8 @@ pub(crate) struct TopArgs {
     /// Rows to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Order of functions, modules or threads, largest first; `self` unless another is given
+    /// Order of functions, modules or threads, largest first; `self` unless another is given; of functions it is that
+    /// of --raw
     #[arg(long)]
     sort: Option<Sort>,
     /// Show only functions, modules or threads whose name matches
@@ -42,7 +45,11 @@ pub(crate) struct TopArgs {
     /// what ended a time off CPU
     #[arg(long, value_name = "WHAT")]
     by: Option<By>,
-    /// Print the rows as a JSON array
+    /// All functions by name, native ones too; without, a program in Erlang, Java or Go has a table of the functions of
+    /// that language, each with the native code below it, and of the classes of all other samples
+    #[arg(long, conflicts_with = "by")]
+    raw: bool,
+    /// Print the rows as JSON: an array, or without --by an object with those of both tables
     #[arg(long)]
     json: bool,
 }
@@ -173,11 +180,22 @@ impl TopArgs {
             which: part.which.as_deref(),
         };
         if self.json {
-            output::print_json(&table.rows(&part.profile).shown)?;
+            let rows = table.rows(&part.profile).shown;
+            match of {
+                FunctionRowOf::Function => output::print_json(&json!({
+                    "functions": rows,
+                    "language_functions": table.language_rows(&part.profile),
+                }))?,
+                _ => output::print_json(&rows)?,
+            }
         } else {
             let style = output::style();
             output::print(&console::few_samples(&part.profile, style))?;
-            output::print(&console::functions(&part.profile, &table, style))?;
+            let is_usual = !self.raw && self.sort.is_none();
+            let language = console::language_functions(&part.profile, &table, style);
+            let text = language.filter(|_| is_usual);
+            let text = text.unwrap_or_else(|| console::functions(&part.profile, &table, style));
+            output::print(&text)?;
         }
         Ok(Done::Fine)
     }

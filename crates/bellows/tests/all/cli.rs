@@ -200,8 +200,23 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     );
     json.assert_ok();
     let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!(rows[0]["function"], "$ets:select/2");
-    assert_eq!(rows.as_array().map(Vec::len), Some(1));
+    assert_eq!(rows["functions"][0]["function"], "$ets:select/2");
+    assert_eq!(rows["functions"].as_array().map(Vec::len), Some(1));
+    let language = &rows["language_functions"];
+    assert_eq!(language[0]["function"], "$ets:select/2");
+    assert_eq!(language[0]["classes"][0]["class"], "erlang_code");
+    let language = run(dir.path(), &["top", "x.folded"]).stdout;
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = language.lines().take(4).map(words).collect();
+    let expected = [
+        "total % own C code function",
+        "60.00 60.0 $rabbit_exchange:route/2",
+        "30.00 30.0 $ets:select/2",
+        "10.00 10.0 code without a name",
+    ];
+    assert_eq!(lines, expected, "{language}");
+    let raw = run(dir.path(), &["top", "x.folded", "--raw"]).stdout;
+    assert!(raw.contains("self %"), "{raw}");
 
     let flame = run(
         dir.path(),

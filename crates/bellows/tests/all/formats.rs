@@ -347,7 +347,7 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
     assert_eq!(usual.stdout, "cpu.pb.gz\n");
     let table = run(dir.path(), &["top", "cpu.pb.gz", "--json"]);
     let rows: serde_json::Value = serde_json::from_str(&table.stdout).unwrap();
-    assert_eq!(rows[0]["function"], "a");
+    assert_eq!(rows["functions"][0]["function"], "a");
     // A name that means nothing, or what is only read.
     run(dir.path(), &["flame", "x.folded", "-o", "x.json"])
         .assert_error(2, &["x.json tells no format by its end"]);
@@ -417,7 +417,7 @@ fn the_text_of_perf_makes_tables_and_flame_graphs() {
     let dir = folder();
     let text = include_str!("../../../stacks/src/tests/perf-script.txt");
     fs::write(dir.path().join("script.txt"), text).unwrap();
-    let table = run(dir.path(), &["top", "script.txt", "--limit", "3"]);
+    let table = run(dir.path(), &["top", "script.txt", "--raw", "--limit", "3"]);
     table.assert_ok();
     assert!(table.stdout.contains("tcp_sendmsg"), "{}", table.stdout);
     run(dir.path(), &["flame", "script.txt", "-o", "cpu.svg"]).assert_ok();

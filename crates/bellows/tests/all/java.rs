@@ -152,7 +152,7 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
     let json = run(dir, &["top", "busy.jfr", "--json", "--limit", "1000"]);
     let rows: Value = serde_json::from_str(&json.stdout).expect("JSON");
     let total = |function: &str| {
-        let mut rows = rows.as_array().expect("rows").iter();
+        let mut rows = rows["functions"].as_array().expect("rows").iter();
         let row = rows.find(|row| row["function"] == function);
         row.map_or(0.0, |row| row["total"].as_f64().expect("a share"))
     };

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use stacks::{
-    FunctionCount, FunctionShare, PatternShare, Profile, ProfileHeader, ProfileSummary, WaitBy,
-    Work, WorkBy, WorkKind,
+    Class, FunctionCount, FunctionShare, LanguageShare, PatternShare, Profile, ProfileHeader,
+    ProfileSummary, WaitBy, Work, WorkBy, WorkKind,
 };
 
 use super::table::{Align, Table};
@@ -145,6 +145,15 @@ impl FunctionTable<'_> {
     /// The rest, where there is any.
     fn compared(&self) -> Option<&Profile> {
         self.rest.filter(|rest| !rest.samples.is_empty())
+    }
+
+    /// The functions of Erlang, Java or Go of which [`Self::only`] says yes, with the native code below them.
+    #[must_use]
+    pub fn language_rows(&self, profile: &Profile) -> Vec<LanguageShare> {
+        let mut rows = profile.language_functions();
+        rows.retain(|row| (self.only)(&row.function));
+        rows.truncate(self.limit);
+        rows
     }
 
     /// The functions of the table.
@@ -287,7 +296,8 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
     let mut lines = table.strong_lines(style);
     lines.push(String::new());
     lines.extend(known_patterns(&profile.known_patterns(), style));
-    lines.extend(footer(profile, options, &rows, style));
+    let counted = counted_rows(profile, options, &rows);
+    lines.extend(footer(profile, options, &counted, style));
     lines.join("\n") + "\n"
 }
 
@@ -300,7 +310,8 @@ pub(super) fn change(difference: f64, by_chance: bool) -> String {
     }
 }
 
-fn footer(
+/// How many rows are shown, and of how many.
+fn counted_rows(
     profile: &Profile,
     options: &FunctionTable<'_>,
     FunctionRows {
@@ -308,24 +319,31 @@ fn footer(
         matching,
         all,
     }: &FunctionRows,
+) -> String {
+    let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| it as u64);
+    let shown = count(shown);
+    if matching == all {
+        return format!("{shown} of {}", counted(all, options.of.name()));
+    }
+    let grouped = options.of.grouped(profile);
+    let together = grouped.share_with(|frame| (options.only)(&frame.name));
+    format!(
+        "{shown} of {} ({} in all), together in {} % of the samples",
+        counted(matching, &format!("matching {}", options.of.name())),
+        count(all),
+        percent_digits(together)
+    )
+}
+
+/// Notes on the whole below a table; `rows` says how many of its rows are shown.
+fn footer(
+    profile: &Profile,
+    options: &FunctionTable<'_>,
+    rows: &str,
     style: Style,
 ) -> Vec<String> {
     let unit = sanitise(&profile.header.unit);
     let summary = profile.summary(0);
-    let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| it as u64);
-    let shown = count(shown);
-    let rows = if matching == all {
-        format!("{shown} of {}", counted(all, options.of.name()))
-    } else {
-        let grouped = options.of.grouped(profile);
-        let together = grouped.share_with(|frame| (options.only)(&frame.name));
-        format!(
-            "{shown} of {} ({} in all), together in {} % of the samples",
-            counted(matching, &format!("matching {}", options.of.name())),
-            count(all),
-            percent_digits(together)
-        )
-    };
     let which = options.which.map(|which| match options.compared() {
         None => sanitise(which).into_owned(),
         Some(rest) => format!(
@@ -360,6 +378,161 @@ fn footer(
         .chain(notes(profile))
         .flat_map(|line| style.faint_prose(&line))
         .collect()
+}
+
+/// Columns for some classes of code.
+struct SplitColumn {
+    head: &'static str,
+    meaning: &'static str,
+    classes: &'static [Class],
+}
+
+/// Columns that the samples of a language's functions are split into. Each class is in one of them.
+static SPLIT: [SplitColumn; 6] = [
+    SplitColumn {
+        head: "own",
+        meaning: "code of the function itself",
+        classes: &[Class::ErlangCode, Class::JavaCode, Class::OwnCode],
+    },
+    SplitColumn {
+        head: "C code",
+        meaning: "built-in functions, ETS, ports, libraries and other native code that it calls",
+        classes: &[
+            Class::BuiltInFunctions,
+            Class::Ets,
+            Class::Ports,
+            Class::Libraries,
+            Class::VirtualMachine,
+            Class::Unnamed,
+        ],
+    },
+    SplitColumn {
+        head: "GC",
+        meaning: "garbage collection",
+        classes: &[Class::GarbageCollection],
+    },
+    SplitColumn {
+        head: "alloc",
+        meaning: "allocators",
+        classes: &[Class::Allocators],
+    },
+    SplitColumn {
+        head: "msg",
+        meaning: "messages between processes, and copying them",
+        classes: &[Class::Messages],
+    },
+    SplitColumn {
+        head: "system",
+        meaning: "the kernel, waiting and scheduling",
+        classes: &[
+            Class::KernelNetwork,
+            Class::KernelDisk,
+            Class::KernelMemory,
+            Class::KernelScheduling,
+            Class::KernelOther,
+            Class::Waiting,
+            Class::Scheduling,
+        ],
+    },
+];
+/// A smaller share of all samples has no digit in a column.
+const LEAST_SPLIT: f64 = 0.0005;
+
+impl SplitColumn {
+    /// Share of all samples that the classes have in a row.
+    fn share(&self, row: &LanguageShare) -> f64 {
+        let classes = row.classes.iter();
+        let own = classes.filter(|it| self.classes.contains(&it.class));
+        own.map(|it| it.share).sum()
+    }
+
+    fn cell(&self, row: &LanguageShare) -> String {
+        match self.share(row) {
+            share if share < LEAST_SPLIT => String::new(),
+            share => format!("{:.1}", share * 100.0),
+        }
+    }
+}
+
+/// The columns in which some row has a share.
+fn split_columns(rows: &[LanguageShare]) -> Vec<&'static SplitColumn> {
+    let columns = SPLIT.iter();
+    let used = columns.filter(|it| rows.iter().any(|row| it.share(row) >= LEAST_SPLIT));
+    used.collect()
+}
+
+/// A table of functions of a language, each split by the kind of code in it and below it.
+pub(super) fn language_table(rows: &[LanguageShare], style: Style) -> Vec<String> {
+    let columns = split_columns(rows);
+    let split = columns.iter().map(|it| (it.head, Align::Right));
+    let heads = std::iter::once(("total %", Align::Right)).chain(split);
+    let heads: Vec<_> = heads.chain([("function", Align::Left)]).collect();
+    let mut table = Table::new(&heads);
+    table.named_by(heads.len() - 1);
+    for row in rows {
+        let split = columns.iter().map(|it| it.cell(row));
+        let figures = std::iter::once(percent_digits(row.share)).chain(split);
+        let function = sanitise(&row.function).into_owned();
+        table.row(figures.chain([function]).collect());
+    }
+    table.strong_lines(style)
+}
+
+/// Functions of Erlang, Java or Go with the native code below them, and notes on the whole, ending in a newline; all
+/// shares are of all samples, and those of all rows add up to them. `None` where no such function is known, or the
+/// table compares, sorts otherwise, or has rows of another kind.
+#[must_use]
+pub fn language_functions(
+    profile: &Profile,
+    options: &FunctionTable<'_>,
+    style: Style,
+) -> Option<String> {
+    let is_usual =
+        options.of == FunctionRowOf::Function && options.sort == FunctionSort::SelfShare;
+    let mut rows = profile.language_functions();
+    if rows.is_empty() || !is_usual || options.compared().is_some() {
+        return None;
+    }
+    let all = rows.len() as u64;
+    rows.retain(|row| (options.only)(&row.function));
+    let matching = rows.len() as u64;
+    let together: f64 = rows.iter().map(|row| row.share).sum();
+    let others = rows.split_off(options.limit.min(rows.len()));
+    let shown = count(rows.len() as u64);
+    let counts = match matching == all {
+        true => format!("{shown} of {}", counted(all, "row")),
+        false => format!(
+            "{shown} of {} ({} in all), together {} % of the samples",
+            counted(matching, "matching row"),
+            count(all),
+            percent_digits(together)
+        ),
+    };
+    rows.extend(one_row(&others));
+    let mut lines = language_table(&rows, style);
+    lines.push(String::new());
+    lines.extend(known_patterns(&profile.known_patterns(), style));
+    let columns = split_columns(&rows).into_iter();
+    let columns = columns.map(|it| format!("{}: {}", it.head, it.meaning));
+    let legend = std::iter::once("figures are % of the samples".to_owned()).chain(columns);
+    let native = "native functions by name: `bellows top --raw`".to_owned();
+    let legend: Vec<String> = legend.chain([native]).collect();
+    lines.extend(style.faint_prose(&legend.join("; ")));
+    lines.extend(footer(profile, options, &counts, style));
+    Some(lines.join("\n") + "\n")
+}
+
+/// The rows for which there is no room, as one.
+fn one_row(others: &[LanguageShare]) -> Option<LanguageShare> {
+    (!others.is_empty()).then(|| LanguageShare {
+        function: format!("others ({})", counted(others.len() as u64, "row")),
+        class: None,
+        share: others.iter().map(|it| it.share).sum(),
+        weight: others
+            .iter()
+            .fold(0, |sum, it| sum.saturating_add(it.weight)),
+        classes: others.iter().flat_map(|it| it.classes.clone()).collect(),
+    })
 }
 
 /// A sentence on each, with the address where it is written.
@@ -487,9 +660,38 @@ fn together(others: &[Work]) -> Option<Work> {
 
 #[cfg(test)]
 mod tests {
-    use stacks::{ErlangProcess, Sample, Unwinding};
+    use stacks::{ClassShare, ErlangProcess, Sample, Unwinding};
 
     use super::*;
+
+    #[test]
+    fn every_class_is_in_one_column_and_all_columns_fit() {
+        for class in Class::ALL {
+            let columns = SPLIT.iter().filter(|it| it.classes.contains(&class));
+            assert_eq!(columns.count(), 1, "{class}");
+        }
+        let classes = Class::ALL.map(|class| ClassShare {
+            class,
+            share: 1.0 / Class::ALL.len() as f64,
+            weight: 1,
+        });
+        let row = LanguageShare {
+            function: "$rabbit_amqqueue_process:handle_method/3".into(),
+            class: None,
+            share: 1.0,
+            weight: classes.len() as u64,
+            classes: classes.to_vec(),
+        };
+        let style = Style {
+            columns: 80,
+            ..Style::PLAIN
+        };
+        let lines = language_table(&[row], style);
+        let heads: Vec<&str> = lines[0].split_whitespace().collect();
+        let heads = heads.join(" ");
+        assert_eq!(heads, "total % own C code GC alloc msg system function");
+        assert!(lines.iter().all(|line| line.len() <= 80), "{lines:#?}");
+    }
 
     #[test]
     fn notes_stand_below_and_the_rows_hold_all_samples() {

@@ -36,7 +36,7 @@ pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_
 pub use doctor::{CheckRow, CheckStatus, LoadRow, WakeRow, calibration, doctor};
 pub use functions::{
     FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, classes,
-    few_samples, functions, work, work_rows,
+    few_samples, functions, language_functions, work, work_rows,
 };
 pub use history::history;
 pub use limit::limit;

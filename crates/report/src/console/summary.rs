@@ -6,7 +6,7 @@ use archive::{
 };
 use measure::{LatencySummary, Nanos};
 
-use super::functions::known_patterns;
+use super::functions::{known_patterns, language_table};
 use super::table::{FOOTNOTE, Table, or_dash, with_heads};
 use super::text::{Style, left, sanitise, width, wrap};
 use super::{Shape, interval, messages, scenario, scrapes};
@@ -346,6 +346,12 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
             .chain(work);
         out.extend(texts.flat_map(|text| wrap(&text, style.prose_columns())));
         out.extend(known_patterns(&profile.known_patterns, style));
+        let functions = profile.language_functions.get(..FUNCTIONS);
+        let functions = functions.unwrap_or(&profile.language_functions);
+        if !functions.is_empty() {
+            out.extend(language_table(functions, style));
+            continue;
+        }
         let mut table = Table::of("  self %|total %|function<");
         table.give_way(2);
         for row in profile.top.iter().take(FUNCTIONS) {

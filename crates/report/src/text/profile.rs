@@ -10,8 +10,7 @@ const LEAST_CLASS: f64 = 0.02;
 /// Below this share of all samples the largest processes together say nothing of the node.
 const LEAST_WORK: f64 = 0.1;
 
-/// One line: how stacks were unwound, how much was copied for it, and the share with a function that is called after
-/// its neighbour. `None` where the profile does not say.
+/// One line: how stacks were unwound, and how much was copied for it. `None` where the profile does not say.
 #[must_use]
 pub fn stacks(profile: &ProfileSummary) -> Option<String> {
     let copied = (profile.copied_share > 0.0).then(|| {
@@ -27,16 +26,7 @@ pub fn stacks(profile: &ProfileSummary) -> Option<String> {
     });
     let frame_pointers = (profile.frame_pointer_share > 0.0)
         .then(|| format!("{} by frame pointers", percent(profile.frame_pointer_share)));
-    let near = (profile.near_share > 0.0).then(|| {
-        format!(
-            "{} with a function without a name of its own ([near …])",
-            percent(profile.near_share)
-        )
-    });
-    let parts: Vec<_> = [copied, frame_pointers, near]
-        .into_iter()
-        .flatten()
-        .collect();
+    let parts: Vec<_> = [copied, frame_pointers].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("stacks: {}", parts.join(", ")))
 }
 
@@ -177,14 +167,12 @@ mod tests {
             copied_share: 0.75,
             frame_pointer_share: 0.25,
             copied_bytes: 2_068,
-            near_share: 0.5,
             ..ProfileSummary::default()
         };
         assert_eq!(
             stacks(&mixed).as_deref(),
             Some(
-                "stacks: 75 % unwound from copies (2,068 bytes a sample), 25 % by frame pointers, \
-                 50 % with a function without a name of its own ([near …])"
+                "stacks: 75 % unwound from copies (2,068 bytes a sample), 25 % by frame pointers"
             )
         );
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use stacks::{Class, EventKind, FrameKind, PatternShare, Profile, Sample};
+use stacks::{Class, EventKind, FrameKind, LanguageFrame, PatternShare, Profile, Sample};
 
 use super::processes::{ProcessView, Processes};
 use super::put;
@@ -65,6 +65,9 @@ pub struct ProfileHead {
     pub module: Vec<u32>,
     /// Per name: its kind.
     pub kind: Vec<u8>,
+    /// Per function, in the order of `names`: 1 for one of Erlang, Java or Go, 2 for the loop of a scheduler, which
+    /// nothing above called, else 0; empty where no function is of such a language.
+    pub language: Vec<u8>,
     /// Lines of source code; `None` where none is known.
     pub lines: Option<LinesHead>,
     /// The classes that nodes are of, from the broker's own code down to the kernel.
@@ -114,6 +117,8 @@ pub struct ClassView {
     pub name: &'static str,
     /// Meaning of the class.
     pub meaning: &'static str,
+    /// Name of its samples that are in no function of Erlang, Java or Go.
+    pub outside: String,
 }
 
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node, in depth-first order,
@@ -232,6 +237,10 @@ impl<'a> Tables<'a> {
             head.module.push(module);
             head.kind.push(kind_number(frame.kind));
         }
+        let effects = profile.language_frames();
+        if effects.contains(&LanguageFrame::Function) {
+            head.language = effects.into_iter().map(language_number).collect();
+        }
         let none = head.modules.len() as u32;
         head.modules.push(String::new());
         let first_group = head.names.len() as u32;
@@ -288,6 +297,7 @@ impl<'a> Tables<'a> {
             class,
             name: class.name(),
             meaning: text::class_meaning(class),
+            outside: self.profile.class_label(class),
         });
         views.collect()
     }
@@ -303,6 +313,15 @@ const fn kind_number(kind: FrameKind) -> u8 {
         FrameKind::Kernel => 4,
         FrameKind::Native => 5,
         FrameKind::Unknown => 6,
+    }
+}
+
+/// The number that the page knows a frame's effect by.
+const fn language_number(effect: LanguageFrame) -> u8 {
+    match effect {
+        LanguageFrame::Other => 0,
+        LanguageFrame::Function => 1,
+        LanguageFrame::First => 2,
     }
 }
 
@@ -497,6 +516,7 @@ mod tests {
         let classes: Vec<_> = head.classes.iter().map(|it| it.name).collect();
         assert_eq!(classes, ["Erlang code", "built-in functions"]);
         assert_eq!(head.kind.get(2), Some(&THREAD));
+        assert_eq!(head.language, [1, 0]);
         assert!(head.timed);
     }
 

@@ -254,6 +254,15 @@ fn every_sample_is_in_one_class() {
         classes.sort();
         classes.dedup();
         assert_eq!(classes.len(), shares.len());
+        // And for one function of the language, or none, in one class of its row.
+        let rows = profile.language_functions();
+        assert!(!rows.is_empty());
+        let share: f64 = rows.iter().map(|it| it.share).sum();
+        assert!((share - 1.0).abs() < 1e-9, "{share}");
+        for row in &rows {
+            let parts: u64 = row.classes.iter().map(|it| it.weight).sum();
+            assert_eq!(parts, row.weight, "{row:?}");
+        }
     }
     assert!(Profile::default().class_shares().is_empty());
 }
@@ -264,4 +273,82 @@ fn the_documentation_has_every_class() {
     for class in Class::ALL {
         assert!(docs.contains(&format!("| {class} |")), "{class}");
     }
+}
+
+/// The rows of a profile: each function, and the samples of its classes.
+fn language(stacks: &[&str]) -> Vec<String> {
+    let rows = profile(stacks).language_functions().into_iter();
+    rows.map(|row| {
+        let classes = row.classes.iter();
+        let classes = classes.map(|it| format!("{} {}", it.weight, it.class));
+        let classes = classes.collect::<Vec<_>>().join(", ");
+        format!("{}: {classes}", row.function)
+    })
+    .collect()
+}
+
+#[test]
+fn samples_count_for_the_innermost_function_of_the_language() {
+    let handle = "e:$a:loop/1 > e:$rabbit_channel:handle_method/3";
+    let collects = "e:$global::garbage_collect > r:erts_garbage_collect_nobump > r:[near x+0x1]";
+    let stacks = [
+        handle.into(),
+        format!("{handle} > e:$global::call_light_bif_shared > r:iolist_size_1"),
+        format!("{handle} > {collects}"),
+        format!("{handle} > {collects} > c:__memmove_evex"),
+        format!("{handle} > r:tcp_inet_commandv > c:writev > {SYSCALL} > k:tcp_sendmsg"),
+        "e:$erlang:hibernate/3 > r:[near erts_garbage_collect_hibernate+0x540]".into(),
+        format!("{LOOP} > r:erts_garbage_collect_nobump > r:[near y+0x1]"),
+        LOOP.into(),
+        // The scheduler's loop was not called by what ran before.
+        format!("{handle} > {LOOP}"),
+    ];
+    assert_eq!(
+        language(&stacks.each_ref().map(String::as_str)),
+        [
+            "$rabbit_channel:handle_method/3: 2 garbage collection, 1 Erlang code, \
+             1 built-in functions, 1 kernel: network",
+            "scheduling: 2 scheduling",
+            "$erlang:hibernate/3: 1 built-in functions",
+            "garbage collection in beam.smp: 1 garbage collection",
+        ]
+    );
+}
+
+#[test]
+fn java_and_go_have_functions_of_the_language_and_c_has_none() {
+    assert_eq!(
+        language(&[
+            "j:Queue.deliver",
+            "j:Queue.deliver > j:StubRoutines (1)",
+            "j:Queue.deliver > r:[near JVM_DoPrivileged+0x10]@libjvm.so",
+            "j:[interpreted]",
+            "c:start_thread > r:GCTaskThread::run@libjvm.so",
+        ]),
+        [
+            "Queue.deliver: 2 Java code, 1 virtual machine",
+            "[interpreted]: 1 Java code",
+            "virtual machine in libjvm.so: 1 virtual machine",
+        ]
+    );
+    let serve = "n:runtime.goexit@nats > n:main.serve@nats";
+    let write = "n:syscall.write@nats > n:syscall.Syscall@nats";
+    let stacks = [
+        serve.into(),
+        format!("{serve} > n:runtime.mallocgc@nats > n:runtime.nextFreeFast@nats"),
+        format!("{serve} > {write} > {SYSCALL} > k:__sys_sendto"),
+        "n:runtime.goexit@nats > n:github.com/a/b.(*C).readLoop@nats".into(),
+        "n:runtime.gcBgMarkWorker.func2@nats > n:runtime.scanobject@nats".into(),
+        format!("{serve} > n:runtime.mcall@nats > n:runtime.schedule@nats"),
+    ];
+    assert_eq!(
+        language(&stacks.each_ref().map(String::as_str)),
+        [
+            "main.serve: 1 own code, 1 allocators, 1 kernel: network",
+            "garbage collection: 1 garbage collection",
+            "github.com/a/b.(*C).readLoop: 1 own code",
+            "scheduling: 1 scheduling",
+        ]
+    );
+    assert!(language(&["n:main > n:util.part.0", "n:main > c:malloc", LOOP]).is_empty());
 }

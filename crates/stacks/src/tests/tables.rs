@@ -533,3 +533,10 @@ fn processes_that_the_node_did_not_name_are_one_row_of_their_role() {
     let names: Vec<&str> = grouped.frames.iter().map(|it| it.name.as_str()).collect();
     assert!(names.contains(&"unnamed: cowboy_http"), "{names:?}");
 }
+
+#[test]
+fn the_headline_is_a_function_of_the_language_and_has_a_name() {
+    let named = |stacks: &[(&str, u64)]| profile(stacks).summary(1).headline.unwrap().function;
+    assert_eq!(named(&[("1;[near f+0x10]", 6), ("1;g", 4)]), "g");
+    assert_eq!(named(&[("1;inflate", 6), ("1;$a:b/1", 4)]), "$a:b/1");
+}

@@ -189,3 +189,63 @@ fn long_functions_are_broken_and_columns_stay() {
         "{pipe}"
     );
 }
+
+#[test]
+fn functions_of_the_language_have_what_is_below_them_and_all_rows_are_all_samples() {
+    let of = |limit, sort, only: &dyn Fn(&str) -> bool, style| {
+        let table = FunctionTable {
+            of: FunctionRowOf::Function,
+            limit,
+            sort,
+            only,
+            rest: None,
+            which: None,
+        };
+        language_functions(&profile(), &table, style)
+    };
+    let text = of(1, FunctionSort::SelfShare, &|_| true, Style::PLAIN).expect("Erlang");
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text.lines().take(3).map(words).collect();
+    let expected = [
+        "total % own C code function",
+        "60.00 60.0 $ets:select/2␛[31m",
+        "40.00 10.0 30.0 others (1 row)",
+    ];
+    assert_eq!(lines, expected);
+    for part in [
+        "1 of 2 rows; 100 samples, 3 lost",
+        "own: code of the function itself",
+        "`bellows top --raw`",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("GC"), "nothing was collected: {text}");
+    for columns in [60, 80, 120] {
+        let text = of(9, FunctionSort::SelfShare, &|_| true, terminal(columns));
+        assert_fits(&text.expect("Erlang"), columns, 24);
+    }
+    let route = |name: &str| name.contains("route");
+    let only = of(9, FunctionSort::SelfShare, &route, Style::PLAIN).expect("Erlang");
+    let counted = "1 of 1 matching row (2 in all), together 40.00 % of the samples";
+    assert!(only.contains(counted), "{only}");
+    assert_eq!(of(9, FunctionSort::Total, &|_| true, Style::PLAIN), None);
+}
+
+#[test]
+fn native_programs_have_no_functions_of_a_language() {
+    let mut native = profile();
+    for frame in &mut native.frames {
+        frame.kind = FrameKind::Native;
+    }
+    let table = FunctionTable {
+        of: FunctionRowOf::Function,
+        limit: 9,
+        sort: FunctionSort::SelfShare,
+        only: &|_| true,
+        rest: None,
+        which: None,
+    };
+    assert_eq!(language_functions(&native, &table, Style::PLAIN), None);
+    assert!(table.language_rows(&native).is_empty());
+    assert_eq!(table.language_rows(&profile()).len(), 2);
+}
