@@ -4,6 +4,7 @@
 //! stream; nothing here decides what a number means. Names that come from a network are made
 //! harmless by [`sanitise`] before they are printed.
 
+mod brief;
 mod comparison;
 mod difference;
 mod doctor;
@@ -20,6 +21,7 @@ mod observer_effect;
 pub mod out;
 mod page;
 mod repeats;
+mod rows;
 mod runs;
 mod scenario;
 mod scrapes;
@@ -30,7 +32,8 @@ mod text;
 use measure::{Metric, Nanos, Phase, Problem};
 use serde_json::json;
 
-pub use comparison::comparison;
+pub use brief::brief;
+pub use comparison::{comparison, comparison_brief};
 pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
 pub use doctor::{CheckRow, CheckStatus, LoadRow, WakeRow, calibration, doctor};
 pub use functions::{
@@ -38,10 +41,10 @@ pub use functions::{
     few_samples, functions, work, work_rows,
 };
 pub use history::history;
-pub use limit::limit;
+pub use limit::{limit, limit_brief};
 pub use live::{Live, Steps};
 pub use live_beside::PageRequests;
-pub use matrix::matrix;
+pub use matrix::{matrix, matrix_brief};
 pub use observer_effect::observer_table;
 pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};
@@ -105,8 +108,6 @@ pub struct Shape {
     pub measure: Option<Nanos>,
     /// One of several runs in a row, of which the broker's address is of no use later.
     pub several: bool,
-    /// Advice on the next step, printed above the report's path.
-    pub next: Option<&'static str>,
 }
 
 impl Shape {
