@@ -174,7 +174,7 @@ fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
             Some(false) => ("MISSED", Rank::Core),
             _ => ("unknown", Rank::Main),
         };
-        let text = format!("{}  {}", it.that, observed(it));
+        let text = format!("{}: {}", it.that, observed(it));
         Row::text(rank, label, &text).alarmed()
     };
     let of = |met: Option<bool>| all.iter().filter(move |it| it.met == met);
@@ -191,7 +191,7 @@ fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
 fn met(all: &[RequirementOutcome]) -> Option<Row<'static>> {
     let met = all.iter().filter(|it| it.met == Some(true));
     let met: Vec<String> = met.map(|it| format!("{} ({})", it.that, observed(it))).collect();
-    (!met.is_empty()).then(|| Row::text(Rank::More, "met", &met.join(", ")))
+    (!met.is_empty()).then(|| Row::text(Rank::Spare, "met", &met.join(", ")))
 }
 
 /// Error of a failed run; the command ends with its remedy.
@@ -253,7 +253,7 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
             format!("{} {}", it.event, weight(it.weight.max(it.samples), &it.unit))
         });
         let text = all.collect::<Vec<_>>().join(", ");
-        rows.push(Row::text(Rank::More, "profiles", &text));
+        rows.push(Row::text(Rank::Spare, "profiles", &text));
     }
     let effect = summary.observer_effect.as_ref().map(text::observer_effect);
     let effect = effect.and_then(|all| all.into_iter().next());

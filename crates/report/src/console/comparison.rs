@@ -339,6 +339,27 @@ mod tests {
         assert!(row("x", Decision::Changed, -0.2).is_worse());
     }
 
+    #[test]
+    fn the_end_of_a_comparison_leads_with_its_decision_in_at_most_fourteen_lines() {
+        let mut figures: Vec<ComparedFigure> = (0..12)
+            .map(|at| row(&format!("figure {at}"), Decision::Same, 0.001))
+            .collect();
+        figures[9].decision = Decision::Changed;
+        figures[9].change = 0.24;
+        let all = of(figures);
+        let style = Style {
+            columns: 80,
+            ..Style::PLAIN
+        };
+        let shown = comparison_brief(&all, style);
+        assert!(shown.lines().count() <= 14, "{shown}");
+        assert!(shown.starts_with("changed for the better: "), "{shown}");
+        let rows = shown.lines().filter(|line| line.starts_with("figure "));
+        let rows: Vec<&str> = rows.filter_map(|line| line.split("  ").next()).collect();
+        assert_eq!(rows, ["figure 9", "figure 0", "figure 1", "figure 2", "figure 3"]);
+        assert!(comparison(&all, style).contains("figure 11"));
+    }
+
     fn cost(a: f64, b: f64, proven: bool) -> CostChange {
         CostChange {
             a,

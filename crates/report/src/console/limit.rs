@@ -394,6 +394,46 @@ mod tests {
         assert!(!limit(&of, Style::PLAIN).contains('~'));
     }
 
+    /// The page has all rates; the end has the ones next to the interval.
+    #[test]
+    fn the_end_of_a_search_has_at_most_fourteen_lines() {
+        let rate = |at: u32| f64::from(at) * 10_000.0;
+        let outcome = |at: u32| match at {
+            ..8 => LimitOutcome::Held,
+            _ => LimitOutcome::Missed,
+        };
+        let trials = (1..16).map(|at| trial(rate(at), outcome(at), 1_000_000));
+        let command = "bellows run mine.toml --set load.0.rate=24000 --set phases.measure=30s";
+        let next = |name: &str| archive::SuggestedRate {
+            name: name.to_owned(),
+            rate: 24_000.0,
+            command: command.to_owned(),
+        };
+        let of = LimitTrials {
+            slos: vec!["end-to-end p99 < 10ms".to_owned()],
+            trials: trials.collect(),
+            found: Some(archive::FoundLimit {
+                low: Some(rate(7)),
+                high: Some(rate(8)),
+                confirmed: true,
+                ..archive::FoundLimit::default()
+            }),
+            suggested: ["calm", "busy"].map(next).into(),
+            ..LimitTrials::default()
+        };
+        let style = Style {
+            columns: 80,
+            ..Style::PLAIN
+        };
+        let text = limit_brief(&of, style);
+        assert!(text.lines().count() <= 14, "{text}");
+        for part in ["70,000", "80,000", command] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("150,000"), "{text}");
+        assert!(limit(&of, style).contains("150,000"));
+    }
+
     #[test]
     fn a_bar_grows_with_the_logarithm() {
         let (low, high) = (1_000_000, 100_000_000);

@@ -1,4 +1,4 @@
-//! The summary of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
+//! All figures of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
 
 use archive::{
     Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier,

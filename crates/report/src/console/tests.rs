@@ -1,5 +1,6 @@
 //! Terminal output for the screens that it is made for.
 
+mod brief;
 mod difference;
 mod functions;
 mod ledger;

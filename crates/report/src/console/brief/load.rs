@@ -172,6 +172,8 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
             all.extend(heads.map(|(metric, of)| (metric.name().to_owned(), of)));
         }
     }
+    // A table has no gap: few samples, which have no percentiles, stand above it.
+    all.sort_by_key(|(_, of)| of.supports(50.0));
     let messages = &summary.messages().latency;
     let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
     let felt = felt.map(|metric| (metric, messages.get(metric)));
@@ -203,7 +205,10 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
     let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
     match summary.faults.as_slice() {
         [] => Vec::new(),
-        [only] => vec![Row::text(Rank::Core, "fault", &one_fault(only, felt))],
+        [only] => {
+            let label = format!("{} at {} s", only.kind, seconds_digits(only.t));
+            vec![Row::text(Rank::Core, &label, &one_fault(only, felt))]
+        }
         several => {
             let number = counted(several.len() as u64, "fault");
             let text = match felt.is_empty() {
@@ -223,10 +228,9 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
     }
 }
 
-/// `kill of node 1 at 15.4 s: 0 lost, longest wait 400 ms, node 1 back after 7.6 s`.
+/// `0 lost, longest wait 400 ms, node 1 back after 7.60 s`.
 fn one_fault(fault: &FaultOutcome, felt: Vec<String>) -> String {
     let node = fault.node.map(|node| format!("node {node}"));
-    let of_node = node.as_deref().map_or_else(String::new, |it| format!(" of {it}"));
     let subject = node.as_deref().unwrap_or("the broker");
     let mut parts = felt;
     let hits = fault.count.filter(|_| fault.failed.is_none());
@@ -242,7 +246,7 @@ fn one_fault(fault: &FaultOutcome, felt: Vec<String>) -> String {
     }
     let gone = fault.backlog_gone_s.filter(|_| fault.count.is_none());
     parts.extend(gone.map(|gone| format!("backlog gone after {} s", three_digits(gone))));
-    format!("{}{of_node} at {:.1} s: {}", fault.kind, fault.t, parts.join(", "))
+    parts.join(", ")
 }
 
 /// Sizes and costs of pages of metrics, the slowest page first.
