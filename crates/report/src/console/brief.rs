@@ -126,7 +126,7 @@ fn warnings(summary: &RunSummary) -> (Vec<&Warning>, usize) {
 fn mark(warning: &Warning) -> Row<'static> {
     let (rank, word) = match warning.tier {
         Tier::Invalid => (Rank::Core, "invalid: "),
-        Tier::Caution => (Rank::Main, ""),
+        Tier::Caution => (Rank::Core, ""),
         Tier::Note => (Rank::More, "note: "),
     };
     Row::mark(rank, warning.tier, &format!("{word}{}", warning.text))
@@ -164,7 +164,7 @@ fn late(summary: &RunSummary) -> Option<Row<'static>> {
     };
     let items = sanitise(summary.items()).into_owned();
     let text = format!("{} of the {items} left over 1 ms late{why}", percent(share));
-    Some(Row::mark(Rank::Main, Tier::Caution, &text))
+    Some(Row::mark(Rank::Core, Tier::Caution, &text))
 }
 
 /// Requirements that were missed, or cannot be told.

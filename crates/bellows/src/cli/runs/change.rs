@@ -12,7 +12,9 @@ use crate::output;
 
 /// Options of `bellows runs show`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bellows runs show last\n  bellows runs show -v last\n  bellows runs show 7k2q --json")]
+#[command(
+    after_help = "Examples:\n  bellows runs show last\n  bellows runs show -v last\n  bellows runs show 7k2q --json"
+)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
     run: RunArg,

@@ -79,11 +79,14 @@ impl Ended {
     /// The path that the end of standard output names.
     pub(crate) fn report(&self) -> PathBuf {
         let mut lines = self.stdout.lines();
-        let path = lines.rfind(|line| line.starts_with("report "));
-        let path = path.and_then(|line| line.strip_prefix("report "));
+        // Other tools' outputs have a line of the form `report: PATH`.
+        let is_report = |line: &&str| line.starts_with("report ") || line.starts_with("report: ");
+        let path = lines.rfind(is_report);
+        let path = path.and_then(|line| line.strip_prefix("report"));
         let path = path.unwrap_or_else(|| panic!("no report: {self:#?}"));
         // The next command may stand beside it.
-        PathBuf::from(path.split("  next: ").next().unwrap_or(path).trim())
+        let path = path.split("  next: ").next().unwrap_or(path);
+        PathBuf::from(path.trim_start_matches(':').trim())
     }
 }
 
