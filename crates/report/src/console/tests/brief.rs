@@ -377,13 +377,14 @@ fn the_end_of_each_kind_is_as_its_golden() {
         let text = screens.concat();
         let path = Path::new(FOLDER).join(format!("{}.txt", of.0));
         if std::env::var_os(RENEW).is_some() {
+            fs::create_dir_all(FOLDER).unwrap();
             fs::write(&path, &text).unwrap();
         }
         if fs::read_to_string(&path).unwrap_or_default() != text {
             stale.push(format!("{}:\n{text}", of.0));
         }
     }
-    assert!(stale.is_empty(), "renew with {RENEW}=1:\n{}", stale.concat());
+    assert!(stale.is_empty(), "stale: run `make ends` and look at them\n{}", stale.concat());
 }
 
 #[test]
