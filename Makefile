@@ -1,6 +1,6 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help demo build install dist ui view keys pictures setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
+.PHONY: help demo build install dist ui view keys ends pictures setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
 
 BELLOWS := target/release/bellows
 # Compiled in a fraction of the time: see the profile in Cargo.toml.
@@ -44,6 +44,9 @@ view: ## Renew the page's TypeScript types (ui/src/core/view.ts) from the Rust t
 
 keys: ## Renew docs/keys.md from the types of an experiment
 	BELLOWS_RENEW_KEYS=1 cargo test -p session --test all keys
+
+ends: ## Renew the goldens of the end of a run (crates/report/src/console/tests/brief)
+	BELLOWS_RENEW_ENDS=1 cargo test -p report --lib console::tests::brief
 
 pictures: setup build ## Remake the pictures of the documents from a run against a real RabbitMQ
 	scripts/pictures

@@ -239,6 +239,10 @@ impl Phase {
 pub struct LatencySummary {
     /// How many latencies were recorded.
     pub count: u64,
+    /// Smallest value, to the histogram's precision; 0 in runs of earlier versions.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub min_ns: u64,
     /// Arithmetic mean, from bucket mid-points.
     pub mean_ns: u64,
     /// The median.
@@ -280,6 +284,7 @@ impl LatencySummary {
         };
         Self {
             count: histogram.len(),
+            min_ns: histogram.min(),
             mean_ns: histogram.mean().round() as u64,
             p50_ns: at(50.0),
             p90_ns: at(90.0),
@@ -314,6 +319,7 @@ impl LatencySummary {
 /// Summary of no values.
 static NO_LATENCIES: LatencySummary = LatencySummary {
     count: 0,
+    min_ns: 0,
     mean_ns: 0,
     p50_ns: 0,
     p90_ns: 0,

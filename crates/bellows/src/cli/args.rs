@@ -27,7 +27,7 @@ pub(super) struct OutputArgs {
     /// Print the summary only
     #[arg(long, env = "BELLOWS_QUIET")]
     pub(super) quiet: bool,
-    /// Show what a broker that bellows starts writes to its log
+    /// Show what a broker that bellows starts writes to its log; `limit` and `ab` end with all figures
     #[arg(long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
     /// Exit with code 5 if a warning says that a number must not be used

@@ -403,7 +403,8 @@ impl Search<'_> {
 fn tell_trials(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<Done, Failure> {
     match output.json {
         true => output::print_json(trials)?,
-        false => output::print(&console::limit(trials, output::style()))?,
+        false if output.verbose => output::print(&console::limit(trials, output::style()))?,
+        false => output::print(&console::limit_brief(trials, output::style()))?,
     }
     // What was measured for hours is shown, whatever becomes of the files.
     trials.write(dir)?;

@@ -356,6 +356,15 @@ fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
     has_ended && is_tagged && !entry.active
 }
 
+/// Prints the end of a command that made the runs: the decision, and all figures if these are asked for.
+pub(super) fn print_end(compared: &ComparedMatrix, json: bool, verbose: bool) -> Result<(), Failure> {
+    match compared.alone() {
+        _ if json || verbose => print(compared, json),
+        Some(one) => output::print(&console::comparison_brief(one, output::style())),
+        None => output::print(&console::matrix_brief(compared, output::style())),
+    }
+}
+
 /// Prints the decision: as ever of a single comparison, cell by cell of a matrix.
 pub(super) fn print(compared: &ComparedMatrix, json: bool) -> Result<(), Failure> {
     match (compared.alone(), json) {

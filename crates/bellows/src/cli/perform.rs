@@ -74,7 +74,6 @@ pub(super) fn shape(experiment: &Experiment) -> Shape {
         warmup: experiment.phases.warmup.0,
         measure: (!measure.is_zero()).then_some(measure.0),
         progress: None,
-        next: None,
     }
 }
 
@@ -97,7 +96,7 @@ fn once(
         work,
     )?;
     metrics::finish(exporter);
-    let shown = tell(output, &shape, &carried.outcome, carried.place());
+    let shown = tell(output, &carried.outcome, carried.place());
     require.write(&shape.title, std::slice::from_ref(&carried.outcome.record))?;
     carried.report?;
     shown?;
@@ -345,7 +344,6 @@ pub(super) fn carry_out(
 /// Prints the summary: for people, or for machines and people.
 fn tell(
     output: &OutputArgs,
-    shape: &Shape,
     outcome: &RunOutcome,
     place: Option<&Path>,
 ) -> Result<(), Failure> {
@@ -354,7 +352,7 @@ fn tell(
     };
     let place = place.map(|path| path.display().to_string());
     let text = |summary: &RunSummary, style: Style| {
-        console::summary(shape, &outcome.record, summary, place.as_deref(), style)
+        console::brief(&outcome.record, summary, place.as_deref(), None, style)
     };
     if !output.json {
         return output::print(&text(summary, output::style()));

@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args};
 use experiment::ProfileSpec;
 use measure::Length;
-use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Shape};
+use report::console::{self, Shape};
 use session::{RecordOptions, Stacks, Target};
 
 use super::args::{EventArgs, OutputArgs, no_samples};
@@ -129,28 +129,14 @@ impl RecordArgs {
 }
 
 fn show(carried: &CarriedOut) -> Result<(), Failure> {
-    let style = output::style();
-    let mut warnings = carried.outcome.record.warnings.clone();
-    let profiles = &carried.outcome.profiles;
-    // The tables' own notes say these.
-    warnings.retain(|warning| profiles.iter().all(|it| !it.notes.contains(&warning.text)));
-    output::print(&console::warnings(&warnings, style))?;
-    for profile in profiles {
-        let table = FunctionTable {
-            of: FunctionRowOf::Function,
-            limit: 12,
-            sort: FunctionSort::SelfShare,
-            only: &|_| true,
-            rest: None,
-            which: None,
-        };
-        output::print(&console::few_samples(profile, style))?;
-        let language = console::language_functions(profile, &table, style);
-        let text = language.unwrap_or_else(|| console::functions(profile, &table, style));
-        output::print(&text)?;
-    }
-    match carried.place() {
-        Some(place) => output::print(&format!("report: {}\n", place.display())),
-        None => Ok(()),
+    let place = carried.place().map(|place| place.display().to_string());
+    let record = &carried.outcome.record;
+    match (&record.summary, place.as_deref()) {
+        (Some(summary), place) => {
+            let style = output::style();
+            output::print(&console::brief(record, summary, place, None, style))
+        }
+        (None, Some(place)) => output::print(&format!("report: {place}\n")),
+        (None, None) => Ok(()),
     }
 }

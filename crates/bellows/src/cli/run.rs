@@ -36,13 +36,6 @@ Examples:
   bellows demo --set broker.kind=rabbitmq
   bellows demo --set phases.measure=3s --json --quiet > run.json";
 
-const AFTER_DEMO: &str = "\
-In the report: latency over time, then the flame graph.
-Next:
-  bellows top last              functions by CPU time
-  bellows run stream-publish    RabbitMQ at full speed
-  bellows help getting-started  load on your own broker";
-
 /// Options of `bellows run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
@@ -147,10 +140,7 @@ impl DemoArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut experiment = Experiment::built_in("demo").map_err(Error::from)?;
         self.changes.apply(&mut experiment)?;
-        let shape = Shape {
-            next: Some(AFTER_DEMO),
-            ..perform::shape(&experiment)
-        };
+        let shape = perform::shape(&experiment);
         perform::experiment(&experiment, &self.output, &self.require, true, shape)
             .map(|run| run.done)
     }

@@ -196,7 +196,7 @@ fn the_broker_is_killed_in_the_middle() {
     let ended = client.end();
     ended.assert_error(1, &["lost the connection to amqp://guest@"]);
     assert!(
-        ended.stdout.starts_with("client: Failed after "),
+        ended.stdout.contains("client  failed after "),
         "{ended:#?}"
     );
     let record = fs::read_to_string(only_run(dir.path()).join("run.json")).unwrap();
@@ -210,7 +210,7 @@ fn the_broker_is_killed_in_the_middle() {
         "{record}"
     );
     assert!(
-        ended.stdout.contains(&format!("\nfailed: {cause}: ")),
+        ended.stdout.lines().any(|it| it.starts_with("failed ") && it.contains(cause)),
         "the summary does not say why: {ended:#?}"
     );
     assert!(
@@ -287,7 +287,7 @@ fn the_process_dies_while_it_is_profiled() {
         ended.assert_error(1, &["profil"]);
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
-    assert!(ended.stdout.contains("self %"), "{ended:#?}");
+    assert!(ended.stdout.contains("% self"), "{ended:#?}");
     assert!(ended.report().is_file(), "{ended:#?}");
 }
 
@@ -316,12 +316,8 @@ fn the_disk_is_full() {
     let ended = start(bellows(dir.path(), &args)).end();
     assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
     assert!(
-        ended.stdout.contains("\nsent "),
+        ended.stdout.contains("\nmessages "),
         "the numbers are lost: {ended:#?}"
-    );
-    assert!(
-        ended.stdout.contains("No space left on device"),
-        "{ended:#?}"
     );
     ended.assert_error(1, &["report.html", "No space left on device"]);
     // Nothing half-written: what is there can be read.

@@ -559,7 +559,7 @@ fn a_requested_rate_is_an_open_loop() {
 }
 
 /// Prefixes of warnings, by severity.
-const TIERS: [&str; 3] = ["invalid: ", "caution: ", "note: "];
+const TIERS: [&str; 4] = ["invalid: ", "caution: ", "note: ", "! "];
 
 /// At an unreachable rate, so that there is a warning: once, with the verdict that it refers to, and without steps that
 /// do not happen.
@@ -610,7 +610,7 @@ fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
             warnings.windows(2).all(|two| two[0] != two[1]),
             "{args:?}: {text}"
         );
-        let named = !text.contains("see the verdict") || text.contains("\nverdict: ");
+        let named = !text.contains("see the verdict") || text.contains("\nverdict: ") || text.contains("\nlimited by ");
         assert!(named, "{args:?}: {text}");
         assert!(!text.contains("the profiler"), "{args:?}: {text}");
     }

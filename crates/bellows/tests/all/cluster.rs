@@ -336,7 +336,7 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
     }
 
     let id = run.file_name().and_then(|it| it.to_str()).expect("a name");
-    let shown = common::run(dir.path(), &["runs", "show", id]);
+    let shown = common::run(dir.path(), &["runs", "show", "-v", id]);
     shown.assert_ok();
     // What is wrapped on a terminal is one sentence.
     let shown = shown

@@ -58,12 +58,13 @@ fn a_broker_is_sampled_by_several_events_at_once() {
     let missing = told.iter().find(|text| text.contains("no:such_event"));
     let missing = missing.unwrap_or_else(|| panic!("{told:#?}"));
     assert!(missing.contains("no profile of no:such_event"), "{missing}");
+    let figures = common::figures(dir.path());
     for event in ["cpu", "off-cpu", "page-faults"] {
         for extension in ["stacks", "folded", "svg"] {
             let length = fs::metadata(folder.join(format!("{event}.{extension}")));
             assert!(length.expect("file").len() > 100, "{event}.{extension}");
         }
-        assert!(ended.stdout.contains(&format!("{event} profile: ")));
+        assert!(figures.contains(&format!("{event} profile: ")), "{figures}");
     }
     assert!(!folder.join("no:such_event.stacks").exists());
     let pprof = Profile::open(folder.join("page-faults.pb.gz")).expect("pprof");

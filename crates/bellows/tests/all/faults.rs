@@ -75,9 +75,10 @@ fn an_experiment_reports_what_was_injected_beside_the_ledger() {
     let distance = stall["t"].as_f64().unwrap_or(0.0) - fault("drop")["t"].as_f64().unwrap_or(0.0);
     assert!((distance - 0.2).abs() < 0.15, "{distance} s between them");
 
-    let again = run(dir.path(), &["run", "faulty.toml"]);
-    assert!(again.stdout.contains("stall at "), "{again:?}");
-    assert!(again.stdout.contains("duplicate at "), "{again:?}");
+    run(dir.path(), &["run", "faulty.toml"]);
+    let figures = common::figures(dir.path());
+    assert!(figures.contains("stall at "), "{figures}");
+    assert!(figures.contains("duplicate at "), "{figures}");
 }
 
 #[test]

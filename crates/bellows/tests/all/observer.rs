@@ -95,8 +95,8 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     let covered = summary.profiles[0].cpu_share.expect("a share of CPU time");
     assert!(covered > 0.6, "{covered} of the CPU time was sampled");
 
-    let said = ended
-        .stdout
+    let said = common::figures(dir.path());
+    let said = said
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");

@@ -28,16 +28,12 @@ fn demo(more: &[&str]) -> common::Ended {
 fn the_exit_code_says_whether_the_requirements_were_met() {
     let met = demo(&["--fail-if", "lost > 0", "--fail-if", "sent rate < 1k"]);
     met.assert_ok();
-    assert!(
-        met.stdout.contains("met      lost = 0         0\n"),
-        "{}",
-        met.stdout
-    );
+    assert!(!met.stdout.contains("MISSED"), "{}", met.stdout);
 
     let missed = demo(&["--fail-if=end-to-end p50 < 1h", "--fail-if", "lost > 0"]);
     assert_eq!(missed.code(), Some(3), "{missed:?}");
     assert!(
-        missed.stdout.contains("MISSED   end-to-end p50 >= 1h  "),
+        missed.stdout.contains("end-to-end p50 >= 1h: "),
         "{}",
         missed.stdout
     );
@@ -46,7 +42,7 @@ fn the_exit_code_says_whether_the_requirements_were_met() {
     let unknown = demo(&["--fail-if", "end-to-end p99.99 > 1h"]);
     assert_eq!(unknown.code(), Some(4), "{unknown:?}");
     assert!(
-        unknown.stdout.contains("cannot tell: fewer than ten"),
+        unknown.stdout.contains("cannot tell"),
         "{}",
         unknown.stdout
     );

@@ -311,10 +311,6 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
         "{trace:#}"
     );
     assert!(trace["ended"].is_array(), "{trace:#}");
-    assert!(
-        ended
-            .stdout
-            .contains("traced: rabbit_channel:handle_cast/2"),
-        "{ended:#?}"
-    );
+    let figures = common::figures(dir.path());
+    assert!(figures.contains("traced: rabbit_channel:handle_cast/2"), "{figures}");
 }

@@ -137,8 +137,9 @@ fn one_message_in_flight_waits_for_its_answer() {
     assert!(evidence["idle_answer_ns"].as_u64() > Some(0), "{verdict}");
     assert_eq!(evidence["relay"], Value::Null, "{verdict}");
     assert!(evidence["broker"]["busiest_thread"].is_f64(), "{verdict}");
-    // Wrapped or not, the terminal says the same, and why.
-    let text: Vec<&str> = ended.stderr.split_whitespace().collect();
+    // The terminal says the same, and why.
+    let figures = common::figures(dir.path());
+    let text: Vec<&str> = figures.split_whitespace().collect();
     let text = text.join(" ");
     let sentence = verdict["sentence"].as_str().expect("a sentence");
     assert!(text.contains(&format!("verdict: {sentence}")), "{text}");

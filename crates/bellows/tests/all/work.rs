@@ -37,7 +37,8 @@ fn the_work_of_two_queues_is_told_apart() {
     if profile["copied_share"].as_f64().unwrap_or(0.0) < 0.5 {
         testkit::skip!("this user may not copy stacks: {}", ended.stderr);
     }
-    assert!(ended.stdout.contains("whose work: "), "{}", ended.stdout);
+    let figures = common::figures(dir.path());
+    assert!(figures.contains("whose work: "), "{figures}");
     let rows = |by: &str| {
         let args = ["top", "last", "--by", by, "--json", "--limit", "1000"];
         let ended = common::start(common::bellows(dir.path(), &args)).end();

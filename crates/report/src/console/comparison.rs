@@ -1,6 +1,8 @@
 //! Two sides on a terminal: the decision first, then every figure with its interval, and functions whose costs changed.
 
-use archive::{ComparedFunctions, Comparison, CostChange, FunctionChange};
+use archive::{
+    ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision, FunctionChange,
+};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
@@ -18,10 +20,26 @@ const SHOWS_FROM: usize = 6;
 const MOST_ROWS: usize = 15;
 /// Rows whose change is not proven, at most.
 const MOST_UNPROVEN: usize = 5;
+/// Figures that the end of a comparison shows.
+const FIGURES: usize = 5;
 
-/// The comparison, ending in a newline.
+/// The end of a comparison in at most fourteen lines of 80 columns, ending in a newline: the decision, the sides, and
+/// the figures that changed before others. All of it is in [`comparison()`] and on the page.
 #[must_use]
-pub fn comparison(of: &Comparison, style: Style) -> String {
+pub fn comparison_brief(of: &Comparison, style: Style) -> String {
+    let mut lines = first(of, style);
+    let is_changed = |it: &&ComparedFigure| it.decision == Decision::Changed;
+    let figures = of.figures.iter();
+    let (changed, rest): (Vec<&ComparedFigure>, Vec<_>) = figures.partition(is_changed);
+    let shown: Vec<_> = changed.into_iter().chain(rest).take(FIGURES).collect();
+    if !shown.is_empty() {
+        lines.extend(table(&shown).lines(style.columns));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The decision, its explanation, and the sides.
+fn first(of: &Comparison, style: Style) -> Vec<String> {
     let mut lines = style.strong_lines(&headline(of));
     let explanation = of.functions.as_ref().and_then(explanation);
     lines.extend(explanation.iter().flat_map(|it| style.strong_lines(it)));
@@ -32,7 +50,15 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
         ));
     }
     lines.extend(of.forced.iter().flat_map(|it| forced(it, style)));
-    let table = table(of);
+    lines
+}
+
+/// The comparison, ending in a newline.
+#[must_use]
+pub fn comparison(of: &Comparison, style: Style) -> String {
+    let mut lines = first(of, style);
+    let all: Vec<&ComparedFigure> = of.figures.iter().collect();
+    let table = table(&all);
     if !of.figures.is_empty() {
         lines.push(String::new());
         lines.extend(table.lines(style.columns));
@@ -71,9 +97,9 @@ pub(super) fn forced(problem: &str, style: Style) -> Vec<String> {
     ))
 }
 
-fn table(of: &Comparison) -> Table {
+fn table(figures: &[&ComparedFigure]) -> Table {
     // Of too few runs no figure has a p.
-    let has_p = of.figures.iter().any(|it| it.corrected_p.is_some());
+    let has_p = figures.iter().any(|it| it.corrected_p.is_some());
     let (heads, drop): (_, &'static [usize]) = match has_p {
         true => (
             "<|A|B|change|interval|decision<|shows from|p",
@@ -86,7 +112,7 @@ fn table(of: &Comparison) -> Table {
     };
     let mut table = Table::of(heads);
     table.drop_in_order(drop);
-    for row in &of.figures {
+    for row in figures {
         let (a, b) = table_values(row);
         let (change, interval) = change_and_interval(row);
         let (shows, p) = match row.is_tested() {
@@ -311,6 +337,27 @@ mod tests {
         assert!(text(&same).starts_with("the same within the margins\n"));
         assert!(text(&of(Vec::new())).starts_with("cannot tell"));
         assert!(row("x", Decision::Changed, -0.2).is_worse());
+    }
+
+    #[test]
+    fn the_end_of_a_comparison_leads_with_its_decision_in_at_most_fourteen_lines() {
+        let mut figures: Vec<ComparedFigure> = (0..12)
+            .map(|at| row(&format!("figure {at}"), Decision::Same, 0.001))
+            .collect();
+        figures[9].decision = Decision::Changed;
+        figures[9].change = 0.24;
+        let all = of(figures);
+        let style = Style {
+            columns: 80,
+            ..Style::PLAIN
+        };
+        let shown = comparison_brief(&all, style);
+        assert!(shown.lines().count() <= 14, "{shown}");
+        assert!(shown.starts_with("changed for the better: "), "{shown}");
+        let rows = shown.lines().filter(|line| line.starts_with("figure "));
+        let rows: Vec<&str> = rows.filter_map(|line| line.split("  ").next()).collect();
+        assert_eq!(rows, ["figure 9", "figure 0", "figure 1", "figure 2", "figure 3"]);
+        assert!(comparison(&all, style).contains("figure 11"));
     }
 
     fn cost(a: f64, b: f64, proven: bool) -> CostChange {

@@ -4,7 +4,7 @@ use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
 use measure::LatencySummary;
 
 use super::table::{FOOTNOTE, Table, or_dash};
-use super::text::{Style, sanitise, width, wrap};
+use super::text::{Style, left, sanitise, width, wrap};
 use crate::numbers::{marked, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
 use crate::text::scale::{computed, mean, scale_explained, throughputs};
@@ -13,8 +13,61 @@ use crate::text::scale::{computed, mean, scale_explained, throughputs};
 const BAR: usize = 16;
 /// The place of a column that narrow screens leave out.
 const P99_9: usize = 5;
+/// Rates, or numbers of clients, that the end of a search shows.
+const NEAREST: usize = 5;
 
-/// The result of a search, ending in a newline.
+/// Where a table says why a rate did not hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhyNot {
+    Beside,
+    Below,
+    Nowhere,
+}
+
+/// The end of a search in at most fourteen lines of 80 columns, ending in a newline: the interval, the rates next to
+/// it, and the commands that follow. All trials are in [`limit()`] and on the page.
+#[must_use]
+pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
+    let mut lines = style.strong_lines(&headline(of));
+    if let Some(scale) = &of.scale {
+        if !scale.runs.is_empty() {
+            lines.extend(throughput_table(scale, NEAREST).lines(style.columns));
+        }
+        return lines.join("\n") + "\n";
+    }
+    lines.extend(wrap(&sanitise(&asked(of)), style.columns));
+    let nearest = nearest(of);
+    if !nearest.is_empty() {
+        let table = table(of, &nearest, WhyNot::Nowhere);
+        lines.extend(table.lines(style.columns));
+        if has_few(of, &nearest, last_percentile(&table, style)) {
+            lines.push(style.faint(FOOTNOTE));
+        }
+    }
+    let names = of.suggested.iter().map(|it| width(&sanitise(&it.name)));
+    let names = names.max().unwrap_or(0);
+    for next in &of.suggested {
+        let name = style.strong(&left(&sanitise(&next.name), names));
+        // As it stands: a line that is broken cannot be copied.
+        lines.push(format!("{name}  {}", sanitise(&next.command)));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The rates next to the interval, the lowest first.
+fn nearest(of: &LimitTrials) -> Vec<f64> {
+    let mut all = rates(of);
+    let found = of.found.as_ref();
+    if let Some(end) = found.and_then(|it| it.low.or(it.high).or(it.unclear)) {
+        let distance = |rate: &f64| (rate / end).ln().abs();
+        all.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
+    }
+    all.truncate(NEAREST);
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+/// All trials of a search, ending in a newline.
 #[must_use]
 pub fn limit(of: &LimitTrials, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));
@@ -28,17 +81,14 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
     }
     if !of.trials.is_empty() {
         lines.push(String::new());
-        let beside = table(of, true);
+        let all = rates(of);
+        let beside = table(of, &all, WhyNot::Beside);
         let table = match beside.fits(style.columns) {
             true => beside,
-            false => table(of, false),
+            false => table(of, &all, WhyNot::Below),
         };
         lines.extend(table.lines(style.columns));
-        let last = match table.shows(P99_9, style.columns) {
-            true => 99.9,
-            false => 99.0,
-        };
-        if has_few(of, last) {
+        if has_few(of, &all, last_percentile(&table, style)) {
             let told = wrap(FOOTNOTE, style.columns);
             lines.extend(told.iter().map(|line| style.faint(line)));
         }
@@ -74,10 +124,25 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
     for text in scale_explained(scale) {
         lines.extend(wrap(&sanitise(&text), style.columns));
     }
+    if !scale.runs.is_empty() {
+        lines.push(String::new());
+        lines.extend(throughput_table(scale, usize::MAX).lines(style.columns));
+        lines.push(String::new());
+        for note in notes(of) {
+            lines.extend(wrap(&sanitise(&note), style.columns));
+        }
+    }
+    lines
+}
+
+/// A row for each number of clients, of the largest ones.
+fn throughput_table(scale: &ScaleRuns, most: usize) -> Table {
     let mut table = Table::of("|msg/s|each|fitted|runs<").titled(&sanitise(scale.noun()));
     table.drop_in_order(&[4, 2]);
     let law = scale.law.as_ref().map(computed);
-    for (clients, all) in throughputs(scale) {
+    let all = throughputs(scale);
+    let left_out = all.len().saturating_sub(most);
+    for (clients, all) in all.into_iter().skip(left_out) {
         let found = mean(&all);
         let own: Vec<String> = all.iter().map(|it| rate(*it)).collect();
         let count = f64::from(clients);
@@ -90,33 +155,33 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
             own.join(", "),
         ]);
     }
-    if !scale.runs.is_empty() {
-        lines.push(String::new());
-        lines.extend(table.lines(style.columns));
-        lines.push(String::new());
-        for note in notes(of) {
-            lines.extend(wrap(&sanitise(&note), style.columns));
-        }
+    table
+}
+
+/// The highest percentile that a table shows.
+fn last_percentile(table: &Table, style: Style) -> f64 {
+    match table.shows(P99_9, style.columns) {
+        true => 99.9,
+        false => 99.0,
     }
-    lines
 }
 
 /// Whether a row has too few samples for the last percentile that it shows.
-fn has_few(of: &LimitTrials, last: f64) -> bool {
-    let all = rates(of).into_iter();
-    let mut shown = all.filter_map(|rate| typical_trial(of, rate)?.1.latency.as_ref());
+fn has_few(of: &LimitTrials, rates: &[f64], last: f64) -> bool {
+    let latency = |rate: &f64| typical_trial(of, *rate)?.1.latency.as_ref();
+    let mut shown = rates.iter().filter_map(latency);
     shown.any(|it| !it.supports(last))
 }
 
 /// A row for each rate, with one of its trials. Why it did not hold stands beside it, if whole words fit, else below.
-fn table(of: &LimitTrials, is_beside: bool) -> Table {
+fn table(of: &LimitTrials, rates: &[f64], why: WhyNot) -> Table {
+    let is_beside = why == WhyNot::Beside;
     let mut names = of.trials.iter().map(|it| it.latency_name.as_str());
     let name = names.rfind(|it| !it.is_empty()).unwrap_or("latency");
     let why_not = if is_beside { "|why not<" } else { "" };
     let name = sanitise(name).replace('|', "/");
     let heads = format!("msg/s|held<|trial|{name} p50|p99|p99.9|p99, log<{why_not}");
-    let all = rates(of);
-    let rows: Vec<Row<'_>> = all.iter().map(|rate| Row::of(of, *rate)).collect();
+    let rows: Vec<Row<'_>> = rates.iter().map(|rate| Row::of(of, *rate)).collect();
     let mut table = Table::of(&heads);
     table.drop_in_order(&[6, P99_9]);
     if is_beside {
@@ -143,7 +208,7 @@ fn table(of: &LimitTrials, is_beside: bool) -> Table {
         ];
         cells.extend(is_beside.then(|| row.why()));
         table.row(cells);
-        if !is_beside {
+        if why == WhyNot::Below {
             table.note(row.why());
         }
     }
@@ -327,6 +392,46 @@ mod tests {
             trial.latency.as_mut().expect("a latency").count = 10_000;
         }
         assert!(!limit(&of, Style::PLAIN).contains('~'));
+    }
+
+    /// The page has all rates; the end has the ones next to the interval.
+    #[test]
+    fn the_end_of_a_search_has_at_most_fourteen_lines() {
+        let rate = |at: u32| f64::from(at) * 10_000.0;
+        let outcome = |at: u32| match at {
+            ..8 => LimitOutcome::Held,
+            _ => LimitOutcome::Missed,
+        };
+        let trials = (1..16).map(|at| trial(rate(at), outcome(at), 1_000_000));
+        let command = "bellows run mine.toml --set load.0.rate=24000 --set phases.measure=30s";
+        let next = |name: &str| archive::SuggestedRate {
+            name: name.to_owned(),
+            rate: 24_000.0,
+            command: command.to_owned(),
+        };
+        let of = LimitTrials {
+            slos: vec!["end-to-end p99 < 10ms".to_owned()],
+            trials: trials.collect(),
+            found: Some(archive::FoundLimit {
+                low: Some(rate(7)),
+                high: Some(rate(8)),
+                confirmed: true,
+                ..archive::FoundLimit::default()
+            }),
+            suggested: ["calm", "busy"].map(next).into(),
+            ..LimitTrials::default()
+        };
+        let style = Style {
+            columns: 80,
+            ..Style::PLAIN
+        };
+        let text = limit_brief(&of, style);
+        assert!(text.lines().count() <= 14, "{text}");
+        for part in ["70,000", "80,000", command] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("150,000"), "{text}");
+        assert!(limit(&of, style).contains("150,000"));
     }
 
     #[test]

@@ -13,9 +13,27 @@ const LEAST_DECISION: usize = 23;
 /// The place of the last of the means, which narrow screens leave out.
 const MEAN_OF_B: usize = 2;
 
-/// The matrix, ending in a newline.
+/// Lines of the end of a matrix, below which the page's path stands.
+const MOST_LINES: usize = 14;
+
+/// The end of a matrix, ending in a newline: where it helps and where it hurts, and its cells as far as they have room.
+/// All of it is in [`matrix()`] and on the page.
 #[must_use]
-pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
+pub fn matrix_brief(of: &ComparedMatrix, style: Style) -> String {
+    let mut lines = first(of, style);
+    let cells = match of.keys.as_slice() {
+        [rows, columns] => glance(of, &rows.values, &columns.values),
+        _ => effects(of, of.figures().0.into_iter().take(1)),
+    };
+    let cells = cells.lines(style.columns);
+    if lines.len() + cells.len() <= MOST_LINES {
+        lines.extend(cells);
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The decision, and the sides.
+fn first(of: &ComparedMatrix, style: Style) -> Vec<String> {
     let mut lines = style.strong_lines(&headline(of));
     for (name, told) in ["A", "B"].iter().zip(sides(of)) {
         lines.extend(wrap(&format!("{name}: {}", sanitise(&told)), style.columns));
@@ -27,6 +45,13 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
             .into_iter()
             .flat_map(|it| comparison::forced(it, style)),
     );
+    lines
+}
+
+/// All of a matrix, ending in a newline.
+#[must_use]
+pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
+    let mut lines = first(of, style);
     if let [rows, columns] = of.keys.as_slice() {
         let names = archive::short_names(&of.keys);
         lines.push(String::new());

@@ -4,6 +4,7 @@
 //! stream; nothing here decides what a number means. Names that come from a network are made
 //! harmless by [`sanitise`] before they are printed.
 
+mod brief;
 mod comparison;
 mod difference;
 mod doctor;
@@ -21,6 +22,7 @@ mod observer_effect;
 pub mod out;
 mod page;
 mod repeats;
+mod rows;
 mod runs;
 mod scenario;
 mod scrapes;
@@ -31,7 +33,8 @@ mod text;
 use measure::{Metric, Nanos, Phase, Problem};
 use serde_json::json;
 
-pub use comparison::comparison;
+pub use brief::brief;
+pub use comparison::{comparison, comparison_brief};
 pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
 pub use doctor::{CheckRow, CheckStatus, LoadRow, WakeRow, calibration, doctor};
 pub use functions::{
@@ -39,10 +42,10 @@ pub use functions::{
     few_samples, functions, language_functions, work, work_rows,
 };
 pub use history::history;
-pub use limit::limit;
+pub use limit::{limit, limit_brief};
 pub use live::{Live, RunsProgress, Steps};
 pub use live_beside::PageRequests;
-pub use matrix::matrix;
+pub use matrix::{matrix, matrix_brief};
 pub use observer_effect::observer_table;
 pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};
@@ -104,10 +107,8 @@ pub struct Shape {
     pub warmup: Nanos,
     /// Length of the measured phase; `None` where it ends by a count or by hand.
     pub measure: Option<Nanos>,
-    /// Progress where it is one of several runs, of which the broker's address is of no use later.
+    /// Progress where it is one of several runs, of which the address of the broker is of no use later.
     pub progress: Option<RunsProgress>,
-    /// Advice on the next step, printed above the report's path.
-    pub next: Option<&'static str>,
 }
 
 impl Shape {

@@ -1,4 +1,4 @@
-//! The summary of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
+//! All figures of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
 
 use archive::{
     Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier,
@@ -72,11 +72,6 @@ pub fn summary(
         sections.push(vec!["no warnings".into()]);
     }
     sections.retain(|section| !section.is_empty());
-    sections.extend(
-        shape
-            .next
-            .map(|next| next.lines().map(str::to_owned).collect()),
-    );
     let mut lines = sections.join([String::new()].as_slice());
     if let Some(path) = report {
         // A path is never broken: people copy it.

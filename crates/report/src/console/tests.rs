@@ -1,5 +1,6 @@
 //! Terminal output for the screens that it is made for.
 
+mod brief;
 mod difference;
 mod functions;
 mod ledger;
@@ -39,13 +40,13 @@ fn shape() -> Shape {
         warmup: Nanos(5_000_000_000),
         measure: Some(Nanos(60_000_000_000)),
         progress: None,
-        next: None,
     }
 }
 
 fn latency(count: u64) -> LatencySummary {
     LatencySummary {
         count,
+        min_ns: 92_000,
         mean_ns: 485_420,
         p50_ns: 301_000,
         p90_ns: 619_000,

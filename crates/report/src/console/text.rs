@@ -393,6 +393,11 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     broken(text, columns, false)
 }
 
+/// Breaks at blanks like [`wrap`], but no word, path or command: a longer one has a line of its own.
+pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
+    broken(text, columns, true)
+}
+
 /// Lines of a text; with `whole`, longer words are not broken.
 fn broken(text: &str, columns: usize, whole: bool) -> Vec<String> {
     let columns = columns.max(1);

@@ -528,7 +528,7 @@ const MOST_KEPT: usize = 1_000;
 
 /// `a stream`, `10 quorum queues`, or the broker where its queues are not known. Where the load names its queues, these
 /// are meant: an attached broker has others, and so has one that a topology was put into.
-fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
+pub(crate) fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
     let topology = &record.topology;
     if let Some(own) = named_queues(&record.experiment) {
         let found = topology.queues.iter();

@@ -36,7 +36,7 @@ pub use comparison::{
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
-pub(crate) use headline::{sentence, sentences};
+pub(crate) use headline::{place, sentence, sentences};
 pub use limit::{
     KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView,
 };

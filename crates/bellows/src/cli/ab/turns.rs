@@ -212,7 +212,7 @@ impl Turns {
         let mut compared = folder.compare(&self.looks, options)?;
         compared.break_off(broken.and_then(Failure::sentence));
         // What was measured for hours is shown, whatever becomes of the files.
-        paired::print(&compared, output.json)?;
+        paired::print_end(&compared, output.json, output.verbose)?;
         folder.keep(&compared)?;
         let page = report::html::write_comparison(&folder.dir)?;
         let kept = format!("page: {}", page.display());

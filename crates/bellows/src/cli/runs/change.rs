@@ -12,10 +12,15 @@ use crate::output;
 
 /// Options of `bellows runs show`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bellows runs show last\n  bellows runs show 7k2q --json")]
+#[command(
+    after_help = "Examples:\n  bellows runs show last\n  bellows runs show -v last\n  bellows runs show 7k2q --json"
+)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
     run: RunArg,
+    /// Print all figures, reasons and warnings
+    #[arg(long, short)]
+    verbose: bool,
     /// Print the run's run.json
     #[arg(long)]
     json: bool,
@@ -75,14 +80,11 @@ impl ShowArgs {
                     &entry.dir
                 };
                 let place = place.display().to_string();
-                let shape = shape(record);
-                text.push_str(&console::summary(
-                    &shape,
-                    record,
-                    summary,
-                    Some(&place),
-                    style,
-                ));
+                let (place, id) = (Some(place.as_str()), Some(entry.id.as_str()));
+                text.push_str(&match self.verbose {
+                    true => console::summary(&shape(record), record, summary, place, style),
+                    false => console::brief(record, summary, place, id.map(ending), style),
+                });
             }
             None => {
                 let state = entry.state().unwrap_or("unknown");
@@ -119,6 +121,11 @@ impl NoteArgs {
             labels.note = Some(self.text).filter(|text| !text.is_empty());
         })
     }
+}
+
+/// The end of a run's id, by which commands find it.
+fn ending(id: &str) -> &str {
+    id.rsplit('-').next().unwrap_or(id)
 }
 
 /// The parts of a run, from its summary and, of those that sent or got nothing, from its experiment.

@@ -38,7 +38,7 @@ enum Action {
     /// List runs, as no command does
     #[command(hide = true)]
     List(ListArgs),
-    /// Print a run's summary again, with its folder, note and tags
+    /// Print the end of a run again, with its note and tags; -v prints all figures
     Show(change::ShowArgs),
     /// Tag a run; a run with a tag is never pruned
     Tag(change::TagArgs),

@@ -76,13 +76,17 @@ impl Ended {
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
     }
 
-    /// The path that the last line of standard output names.
+    /// The path that the end of standard output names.
     pub(crate) fn report(&self) -> PathBuf {
-        let last = self.stdout.lines().last().unwrap_or_default();
-        let path = last
-            .strip_prefix("report: ")
-            .unwrap_or_else(|| panic!("no report: {self:#?}"));
-        PathBuf::from(path)
+        let mut lines = self.stdout.lines();
+        // Other tools' outputs have a line of the form `report: PATH`.
+        let is_report = |line: &&str| line.starts_with("report ") || line.starts_with("report: ");
+        let path = lines.rfind(is_report);
+        let path = path.and_then(|line| line.strip_prefix("report"));
+        let path = path.unwrap_or_else(|| panic!("no report: {self:#?}"));
+        // The next command may stand beside it.
+        let path = path.split("  next: ").next().unwrap_or(path);
+        PathBuf::from(path.trim_start_matches(':').trim())
     }
 }
 
@@ -154,6 +158,13 @@ impl Started {
 /// Runs a `bellows` command to its end.
 pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Ended {
     start(bellows(dir, args)).end()
+}
+
+/// All figures of the last run, as `runs show -v` prints them.
+pub(crate) fn figures(dir: &Path) -> String {
+    let shown = run(dir, &["runs", "show", "-v", "last"]);
+    shown.assert_ok();
+    shown.stdout
 }
 
 fn collect(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {

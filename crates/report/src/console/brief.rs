@@ -1,0 +1,336 @@
+//! The end of a run, on a terminal and in a pipe: at most fifteen lines on 80 columns, chosen by the run's load. All
+//! figures are in [`super::summary()`] and in the report.
+
+mod load;
+
+use archive::{
+    Cause, Finding, Lateness, RequirementOutcome, RunRecord, RunState, RunSummary, Tier, Verdict,
+    Warning,
+};
+use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
+
+use super::rows::{Content, Rank, Row, lines};
+use super::text::{Style, sanitise};
+use crate::numbers::{count, counted, observed, percent, seconds, weight};
+use crate::text;
+
+/// Warnings that are shown.
+const WARNINGS: usize = 2;
+/// Missed requirements that are shown.
+const MISSED: usize = 2;
+/// Classes of code that are shown, and their least share.
+const CLASSES: usize = 4;
+const LEAST_CLASS: f64 = 0.02;
+/// Erlang processes that are shown, the share that they must have together, and letters of their names.
+const WORK: usize = 2;
+const LEAST_WORK: f64 = 0.1;
+const WORK_NAME: usize = 40;
+/// Share of samples with a flaw that is named.
+const LEAST_FLAW: f64 = 0.01;
+/// Functions of a recording.
+const FUNCTIONS: usize = 6;
+/// A share of late messages that is worth a mark.
+const LATE: f64 = 0.01;
+
+/// The end of a run, ending in a newline. `report` is the path of the report, or of the run folder; `run` names the run
+/// in the next command, where it is not the last one.
+#[must_use]
+pub fn brief(
+    record: &RunRecord,
+    summary: &RunSummary,
+    report: Option<&str>,
+    run: Option<&str>,
+    style: Style,
+) -> String {
+    let (shown, hidden) = warnings(summary);
+    let marks = |of: fn(Tier) -> bool| {
+        let shown = shown.iter().filter(move |it| of(it.tier));
+        shown.map(|it| mark(it)).collect::<Vec<_>>()
+    };
+    let mut rows = missed(&summary.requirements);
+    rows.extend(failed(summary));
+    rows.extend(marks(|tier| tier == Tier::Invalid));
+    rows.push(load::title(record, summary));
+    rows.extend(load::latencies(summary));
+    rows.extend(load::faults(summary));
+    rows.extend(load::pages(summary));
+    rows.extend(load::operations(summary));
+    rows.extend(load::messages(summary));
+    rows.extend(programs(summary));
+    rows.extend(load::cpu(record, summary));
+    rows.extend(summary.verdict.as_ref().and_then(limited_by));
+    rows.extend(profiles(summary));
+    rows.extend(inspections(summary));
+    rows.extend(met(&summary.requirements));
+    rows.extend(marks(|tier| tier == Tier::Caution));
+    if shown.len() < WARNINGS {
+        rows.extend(late(summary));
+    }
+    rows.extend(marks(|tier| tier == Tier::Note));
+    if let Some(report) = report {
+        let next = sanitise(&next(record, summary, hidden, run)).into_owned();
+        let content = Content::End(sanitise(report).into_owned(), next);
+        rows.push(Row::new(Rank::Core, "report", content));
+    }
+    lines(rows, style).join("\n") + "\n"
+}
+
+/// The command that follows: the functions, or all figures, with the number of warnings that are not shown.
+fn next(record: &RunRecord, summary: &RunSummary, hidden: usize, run: Option<&str>) -> String {
+    let is_sampled = summary.profiles.iter().any(|it| it.samples > 0);
+    if is_sampled && hidden == 0 && record.state == RunState::Complete {
+        return match run {
+            Some(run) => format!("bellows top {run}"),
+            None => "bellows top".to_owned(),
+        };
+    }
+    let all = format!("bellows runs show -v {}", run.unwrap_or("last"));
+    match hidden {
+        0 => all,
+        more => format!("{all} ({})", counted(more as u64, "more warning")),
+    }
+}
+
+/// The gravest warnings, each once, and how many more there are. Some are rows of their own.
+fn warnings(summary: &RunSummary) -> (Vec<&Warning>, usize) {
+    let has_own_row = |it: &Warning| {
+        matches!(
+            it.finding,
+            Finding::TooFewSamples { .. } | Finding::Traced { .. } | Finding::LookedInto { .. }
+        )
+    };
+    // Each node of a cluster has a profile, and all of them lack alike.
+    let is_alike = |a: &Warning, b: &Warning| {
+        let of_profile = matches!(
+            a.finding,
+            Finding::LostSamples { .. }
+                | Finding::ProfilerThrottled { .. }
+                | Finding::ProfileIncomplete { .. }
+        );
+        a.text == b.text || (of_profile && a.code() == b.code())
+    };
+    let mut all: Vec<&Warning> = Vec::new();
+    for warning in summary.warnings.iter().filter(|it| !has_own_row(it)) {
+        if !all.iter().any(|it| is_alike(it, warning)) {
+            all.push(warning);
+        }
+    }
+    // Whoever builds bellows for debugging knows that.
+    let is_known = |it: &Warning| matches!(it.finding, Finding::DebugBuild {});
+    all.sort_by_key(|it| (it.tier, is_known(it)));
+    let hidden = all.len().saturating_sub(WARNINGS);
+    all.truncate(WARNINGS);
+    (all, hidden)
+}
+
+fn mark(warning: &Warning) -> Row<'static> {
+    let (rank, word) = match warning.tier {
+        Tier::Invalid => (Rank::Core, "invalid: "),
+        Tier::Caution => (Rank::Core, ""),
+        Tier::Note => (Rank::More, "note: "),
+    };
+    Row::mark(rank, warning.tier, &format!("{word}{}", warning.text))
+}
+
+/// Messages that left late although the rate was met, where no warning says so.
+fn late(summary: &RunSummary) -> Option<Row<'static>> {
+    let share = summary.requested()?.late_share;
+    let is_told = |it: &Warning| {
+        matches!(
+            it.finding,
+            Finding::GeneratorLate { .. }
+                | Finding::GeneratorSaturated { .. }
+                | Finding::RateNotAchieved { .. }
+                | Finding::Stalled { .. }
+                | Finding::TooFewCores { .. }
+        )
+    };
+    if share <= LATE || summary.warnings.iter().any(is_told) {
+        return None;
+    }
+    let verdict = summary.verdict.as_ref();
+    let cause = verdict.and_then(|it| match it.cause {
+        Some(Cause::RateMet { late }) => late,
+        _ => None,
+    });
+    let why = match cause {
+        Some(Lateness::BrokerStalled) => ": the broker stopped answering for a while",
+        Some(Lateness::GeneratorStalled) => ": bellows itself did not run for a while",
+        Some(Lateness::MachineStalled) => ": the whole machine stood still for a while",
+        Some(Lateness::OwnFault) => ": the run's own fault held them up",
+        Some(Lateness::Broker) => ": the broker held them up",
+        Some(Lateness::Cores) => ": bellows waited for a core",
+        Some(Lateness::Generator) | None => "",
+    };
+    let items = sanitise(summary.items()).into_owned();
+    let text = format!("{} of the {items} left over 1 ms late{why}", percent(share));
+    Some(Row::mark(Rank::Core, Tier::Caution, &text))
+}
+
+/// Requirements that were missed, or cannot be told.
+fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
+    let row = |it: &RequirementOutcome| {
+        let (label, rank) = match it.met {
+            Some(false) => ("MISSED", Rank::Core),
+            _ => ("unknown", Rank::Main),
+        };
+        let text = format!("{}: {}", it.that, observed(it));
+        Row::text(rank, label, &text).alarmed()
+    };
+    let of = |met: Option<bool>| all.iter().filter(move |it| it.met == met);
+    let several = of(Some(false)).chain(of(None));
+    let more = several.clone().count().saturating_sub(MISSED);
+    let more = (more > 0).then(|| {
+        let text = format!("and {} more", count(more as u64));
+        Row::text(Rank::Core, "", &text)
+    });
+    several.take(MISSED).map(row).chain(more).collect()
+}
+
+/// Requirements that were met, in one row.
+fn met(all: &[RequirementOutcome]) -> Option<Row<'static>> {
+    let met = all.iter().filter(|it| it.met == Some(true));
+    let met: Vec<String> = met.map(|it| format!("{} ({})", it.that, observed(it))).collect();
+    (!met.is_empty()).then(|| Row::text(Rank::Spare, "met", &met.join(", ")))
+}
+
+/// Error of a failed run; the command ends with its remedy.
+fn failed(summary: &RunSummary) -> Option<Row<'static>> {
+    let problem = summary.error.as_ref()?;
+    Some(Row::text(Rank::Core, "failed", &problem.to_string()).alarmed())
+}
+
+/// Programs that were the load: how each ended, and where its own figures are.
+fn programs(summary: &RunSummary) -> impl Iterator<Item = Row<'static>> {
+    summary.programs.iter().map(|it| {
+        let text = format!("{}; its own figures are in {}", it.status, it.log);
+        Row::text(Rank::Main, "program", &text)
+    })
+}
+
+/// Who limited the run.
+fn limited_by(verdict: &Verdict) -> Option<Row<'static>> {
+    let sentence = verdict.sentence.as_str();
+    let is_told = matches!(verdict.cause, Some(Cause::BrokeOff | Cause::AllFailed));
+    if sentence.is_empty() || is_told {
+        return None;
+    }
+    let row = |label: &str, text: &str| Some(Row::text(Rank::Main, label, text));
+    if matches!(verdict.cause, Some(Cause::RateMet { .. })) {
+        return row("limited by", "the requested rate");
+    }
+    if let Some(text) = sentence.strip_prefix("limited by ") {
+        return row("limited by", text);
+    }
+    match sentence.strip_prefix("undecided who limits: ") {
+        Some(text) => row("limited by", &format!("undecided: {text}")),
+        None => row("verdict", sentence),
+    }
+}
+
+/// Where the CPU went, whose work it was, what profiling cost, and of a recording its samples and functions.
+fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
+    let is_recording = load::is_recording(summary);
+    let mut rows = Vec::new();
+    if is_recording {
+        rows.extend(summary.profiles.iter().take(FUNCTIONS).map(samples));
+    }
+    let is_cpu = |it: &&ProfileSummary| matches!(it.event.as_str(), USUAL_EVENT | "");
+    let of_cpu = summary.profiles.iter().find(is_cpu);
+    // Too few samples tell no shares.
+    if let Some(profile) = of_cpu.filter(|it| !it.has_few_samples()) {
+        rows.extend(classes(profile).map(|text| Row::text(Rank::Main, "CPU went to", &text)));
+        rows.extend(work(profile).map(|text| Row::text(Rank::More, "whose work", &text)));
+    }
+    if is_recording {
+        rows.extend(of_cpu.or(summary.profiles.first()).into_iter().flat_map(functions));
+    } else if summary.profiles.len() > summary.nodes.len().max(1) {
+        let all = summary.profiles.iter().map(|it| {
+            format!("{} {}", it.event, weight(it.weight.max(it.samples), &it.unit))
+        });
+        let text = all.collect::<Vec<_>>().join(", ");
+        rows.push(Row::text(Rank::Spare, "profiles", &text));
+    }
+    let effect = summary.observer_effect.as_ref().map(text::observer_effect);
+    let effect = effect.and_then(|all| all.into_iter().next());
+    rows.extend(effect.map(|text| Row::text(Rank::Main, "profiling", &text)));
+    rows
+}
+
+/// The functions with most samples: of the language with all below them where there are any, else by their own time.
+fn functions(profile: &ProfileSummary) -> Vec<Row<'static>> {
+    let row = |share, of: &str, name: &str| {
+        let label = format!("{} {of}", percent(share));
+        Row::new(Rank::More, &label, Content::Name(name.to_owned()))
+    };
+    let of_language = profile.language_functions.iter().take(FUNCTIONS);
+    if of_language.len() > 0 {
+        return of_language.map(|it| row(it.share, "in", &it.name)).collect();
+    }
+    let top = profile.top.iter().take(FUNCTIONS);
+    top.map(|it| row(it.self_share, "self", &it.function)).collect()
+}
+
+/// `24,012 samples by cpu-clock at 999 Hz, 3.2 % without a name`.
+fn samples(profile: &ProfileSummary) -> Row<'static> {
+    let mut text = weight(profile.weight.max(profile.samples), &profile.unit);
+    if let Some(clock) = text::clock(profile) {
+        text += &format!(" {clock}");
+    }
+    if profile.has_few_samples() {
+        text += ", too few for shares";
+    }
+    for (share, what) in [
+        (profile.unknown_share, "with a frame that has no name"),
+        (1.0 - profile.complete_share, "with an incomplete stack"),
+    ] {
+        if share >= LEAST_FLAW && profile.samples > 0 {
+            text += &format!(", {} {what}", percent(share));
+        }
+    }
+    let node = profile.node.map(|node| format!(" of node {node}"));
+    let label = format!("{}{}", profile.event, node.unwrap_or_default());
+    Row::text(Rank::Main, &label, &text)
+}
+
+/// `kernel: network 62 %, waiting 27 %, Erlang code 8.0 %`.
+fn classes(profile: &ProfileSummary) -> Option<String> {
+    let large = |it: &&ClassShare| it.share >= LEAST_CLASS;
+    let all = profile.classes.iter().filter(large).take(CLASSES);
+    let all: Vec<String> = all.map(|it| format!("{} {}", it.class, percent(it.share))).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// `queue orders 31 %, connection 127.0.0.1:4711 12 %`.
+fn work(profile: &ProfileSummary) -> Option<String> {
+    let all = profile.work.iter().filter(|it| !it.role.is_empty());
+    let all: Vec<_> = all.take(WORK).collect();
+    let together: f64 = all.iter().map(|it| it.share).sum();
+    let told = all.iter().map(|it| {
+        let name = text::shortened(&it.of, WORK_NAME);
+        format!("{name} {}", percent(it.share))
+    });
+    let told: Vec<String> = told.collect();
+    (together >= LEAST_WORK).then(|| told.join(", "))
+}
+
+/// Traces on the broker's node, and inspections by other commands, a row each.
+fn inspections(summary: &RunSummary) -> Vec<Row<'static>> {
+    let mut rows = Vec::new();
+    let mut traces = summary.traces.iter();
+    if let Some(first) = traces.next() {
+        let more = match traces.len() {
+            0 => String::new(),
+            more => format!("{}, and ", counted(more as u64, "more function")),
+        };
+        rows.push(Row::text(Rank::Main, "traced", &format!("{more}{}", text::trace(first))));
+    }
+    for warning in &summary.warnings {
+        if let Finding::LookedInto { looks, commands, seconds: length } = &warning.finding {
+            let times = counted(*looks, "time");
+            let text = format!("{times} for {} in all: {commands}", seconds(*length));
+            rows.push(Row::text(Rank::Main, "looked into", &text));
+        }
+    }
+    rows
+}

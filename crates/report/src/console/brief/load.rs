@@ -1,0 +1,389 @@
+//! Rows on the load: requested and achieved rates, latencies, faults, messages, operations, pages and CPU.
+
+use archive::{FaultOutcome, RequestedSummary, RunRecord, RunState, RunSummary, ScenarioSummary};
+use measure::{LatencySummary, Metric, MetricKind, Nanos, Phase, ScenarioRole};
+
+use super::super::messages;
+use super::super::rows::{Content, Rank, Row};
+use super::super::scenario::{called, counts_of, with_own_unit};
+use super::super::text::sanitise;
+use crate::numbers::{bytes, count, counted, duration, seconds_digits, three_digits};
+use crate::text::shortened;
+use crate::view;
+
+/// Latencies of a load that runs alone, each step of it among them.
+const STEPS: usize = 7;
+/// Latencies of loads beside others.
+const BESIDE: usize = 3;
+/// Faults that have rows of their own.
+const FAULTS: usize = 4;
+/// Letters of the broker's name and version.
+const BROKER: usize = 40;
+/// A rate below this share of the requested one was not reached.
+const REACHED: f64 = 0.995;
+
+/// Loads other than messages.
+fn others(summary: &RunSummary) -> Vec<(&str, &ScenarioSummary)> {
+    let all = summary.others();
+    all.filter(|(_, of)| of.role != ScenarioRole::Watcher).collect()
+}
+
+/// Whether nothing loaded the process that was profiled.
+pub(super) fn is_recording(summary: &RunSummary) -> bool {
+    let has_load = summary.scenarios().next().is_some() || !summary.programs.is_empty();
+    !has_load && !summary.profiles.is_empty()
+}
+
+/// The run's name, the requested and achieved rates, and the broker with its queue.
+pub(super) fn title(record: &RunRecord, summary: &RunSummary) -> Row<'static> {
+    let flow = sanitise(&flow(record, summary)).into_owned();
+    let broker = sanitise(&broker(record, summary)).into_owned();
+    let broker = shortened(&broker, BROKER).into_owned();
+    Row::new(Rank::Core, &record.name, Content::Title(flow, broker))
+}
+
+/// `RabbitMQ 4.0.5, stream`; empty where nothing is known of it.
+fn broker(record: &RunRecord, summary: &RunSummary) -> String {
+    let of = &summary.broker;
+    let kind = match of.kind.as_str() {
+        "embedded" => "embedded broker",
+        "rabbitmq" => "RabbitMQ",
+        "artemis" => "ActiveMQ Artemis",
+        other => other,
+    };
+    let named = [Some(kind), of.version.as_deref()].into_iter().flatten();
+    let named: Vec<&str> = named.filter(|it| !it.is_empty()).collect();
+    let broker = record.versions.broker.clone();
+    let broker = broker.unwrap_or_else(|| named.join(" "));
+    let place = view::place(record, of);
+    let is_count = place.starts_with("over ") || place.starts_with(|c: char| c.is_ascii_digit());
+    let queue = place.strip_prefix("a ").or(is_count.then_some(place.as_str()));
+    let parts = [Some(broker.as_str()), queue].into_iter().flatten();
+    let parts: Vec<&str> = parts.filter(|it| !it.is_empty()).collect();
+    parts.join(", ")
+}
+
+/// `10,000 msg/s for 20 s, as requested`.
+fn flow(record: &RunRecord, summary: &RunSummary) -> String {
+    let others = others(summary);
+    let beside = match others.as_slice() {
+        [] => None,
+        [(_, of)] => Some(format!("{} {}/s", three_digits(of.rate), of.unit)),
+        several => Some(counted(several.len() as u64, "load")),
+    };
+    let programs = match summary.programs.len() {
+        0 => None,
+        several => Some(counted(several as u64, "program")),
+    };
+    let messages = message_rates(summary);
+    let parts = [beside, messages, programs].into_iter().flatten();
+    let parts: Vec<String> = parts.collect();
+    let prefix = state(record);
+    let length = length(record, summary);
+    if parts.is_empty() {
+        return match is_recording(summary) {
+            true => format!("{prefix}profiled{length}"),
+            false => format!("{prefix}nothing was measured"),
+        };
+    }
+    let requested = match (summary.has_messages(), others.as_slice()) {
+        (true, _) => {
+            let flow = summary.flow();
+            asked(summary.messages().requested.as_ref(), flow.sent.rate, flow.closed_loop)
+        }
+        (false, [(_, of)]) => asked(of.requested.as_ref(), of.rate, true),
+        _ => String::new(),
+    };
+    format!("{prefix}{}{length}{requested}", parts.join(" beside "))
+}
+
+fn message_rates(summary: &RunSummary) -> Option<String> {
+    let flow = summary.flow();
+    let [sent, received] = [flow.sent.rate, flow.received.rate].map(three_digits);
+    match (flow.sent.rate > 0.0, flow.received.rate > 0.0) {
+        (false, false) => None,
+        (true, false) => Some(format!("{sent} msg/s sent")),
+        (false, true) => Some(format!("{received} msg/s received")),
+        (true, true) if (flow.sent.rate / flow.received.rate - 1.0).abs() < 0.01 => {
+            Some(format!("{sent} msg/s"))
+        }
+        (true, true) => Some(format!("{sent} msg/s sent, {received} received")),
+    }
+}
+
+/// `, as requested`; `, of 12,000 requested`.
+fn asked(requested: Option<&RequestedSummary>, rate: f64, closed_loop: bool) -> String {
+    match requested {
+        Some(it) if rate < it.rate * REACHED => {
+            format!(", of {} requested", three_digits(it.rate))
+        }
+        Some(_) => ", as requested".to_owned(),
+        None if rate > 0.0 && !closed_loop => ", unthrottled".to_owned(),
+        None => String::new(),
+    }
+}
+
+/// `stopped after 12 s: `; empty of a run that ended as planned.
+fn state(record: &RunRecord) -> String {
+    let how = match record.state {
+        RunState::Complete => return String::new(),
+        RunState::Running => "cut off",
+        RunState::Interrupted => "stopped",
+        RunState::Failed => "failed",
+    };
+    match record.phases.last() {
+        Some(last) => format!("{how} after {:.0} s: ", last.end),
+        None => format!("{how}: "),
+    }
+}
+
+/// ` for 20 s`, of a load that ended by itself its own time.
+fn length(record: &RunRecord, summary: &RunSummary) -> String {
+    let mut measured = record.phases.iter().filter(|it| it.phase == Phase::Measure);
+    let measured = measured.next().map(|it| it.end - it.start);
+    let lasted = summary.flow().lasted.map(|it| it.sent_s.max(it.received_s));
+    match lasted.or(measured) {
+        Some(seconds) if seconds > 0.0 => format!(" for {} s", seconds_digits(seconds)),
+        _ => String::new(),
+    }
+}
+
+/// Latencies that matter: of pages and other loads first, then of messages.
+pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
+    let row = |rank, name: &str, of| Row::new(rank, name, Content::Latency(of));
+    let others = others(summary);
+    let mut all: Vec<(String, &LatencySummary)> = Vec::new();
+    let mut pages: Vec<_> = summary.scrapes.iter().filter(|it| it.response.count > 0).collect();
+    pages.sort_by_key(|it| std::cmp::Reverse(it.response.p99_ns));
+    let pages = pages.into_iter().take(BESIDE);
+    all.extend(pages.map(|it| (format!("page {}", it.name), &it.response)));
+    match others.as_slice() {
+        [(_, alone)] if !summary.has_messages() => {
+            all.extend(alone.latency.filled().take(STEPS).map(|(metric, of)| {
+                let indent = if metric.info().part { "  " } else { "" };
+                (format!("{indent}{}", metric.name()), of)
+            }));
+        }
+        several => {
+            let heads = several.iter().filter_map(|(_, of)| of.headline());
+            let mut heads: Vec<_> = heads.collect();
+            heads.sort_by_key(|(_, of)| std::cmp::Reverse(of.p99_ns));
+            let heads = heads.into_iter().take(BESIDE);
+            all.extend(heads.map(|(metric, of)| (metric.name().to_owned(), of)));
+        }
+    }
+    // A table has no gap: few samples, which have no percentiles, stand above it.
+    all.sort_by_key(|(_, of)| of.supports(50.0));
+    let messages = &summary.messages().latency;
+    let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
+    let felt = felt.map(|metric| (metric, messages.get(metric)));
+    let mut felt: Vec<_> = felt.into_iter().filter(|(_, of)| of.count > 0).collect();
+    if felt.is_empty() {
+        felt.extend(messages.filled().take(1));
+    }
+    all.extend(felt.into_iter().map(|(metric, of)| (metric.name().to_owned(), of)));
+    let ranks = std::iter::once(Rank::Core).chain(std::iter::repeat(Rank::Main));
+    let rows = ranks.zip(all);
+    rows.map(|(rank, (name, of))| row(rank, &name, of)).collect()
+}
+
+/// Messages that were lost, in words; `None` without a ledger.
+fn lost(summary: &RunSummary) -> Option<String> {
+    let ledger = summary.flow().ledger?;
+    let about = if ledger.exact { "" } else { "about " };
+    Some(format!("{about}{} lost", count(ledger.lost)))
+}
+
+/// What users felt of the faults: losses, the longest wait, and when the broker was back.
+pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
+    let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
+    let of_messages = felt.map(|metric| summary.messages().latency.get(metric).max_ns);
+    let main = summary.main_load().and_then(|(_, of)| of.headline());
+    let longest = of_messages.into_iter().chain(main.map(|(_, of)| of.max_ns)).max();
+    let longest = longest.filter(|ns| *ns > 0);
+    let longest = longest.map(|ns| format!("longest wait {}", Nanos(ns)));
+    let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
+    match summary.faults.as_slice() {
+        [] => Vec::new(),
+        [only] => {
+            let label = format!("{} at {} s", only.kind, seconds_digits(only.t));
+            vec![Row::text(Rank::Core, &label, &one_fault(only, felt))]
+        }
+        several => {
+            let number = counted(several.len() as u64, "fault");
+            let text = match felt.is_empty() {
+                true => number,
+                false => format!("{number}: {}", felt.join(", ")),
+            };
+            let first = Row::text(Rank::Core, "faults", &text);
+            let more = several.len().saturating_sub(FAULTS);
+            let each = messages::faults(summary).take(FAULTS);
+            let each = each.map(|text| Row::text(Rank::More, "", &text));
+            let more = (more > 0).then(|| {
+                let text = format!("and {} more", count(more as u64));
+                Row::text(Rank::More, "", &text)
+            });
+            std::iter::once(first).chain(each).chain(more).collect()
+        }
+    }
+}
+
+/// `0 lost, longest wait 400 ms, node 1 back after 7.60 s`.
+fn one_fault(fault: &FaultOutcome, felt: Vec<String>) -> String {
+    let node = fault.node.map(|node| format!("node {node}"));
+    let subject = node.as_deref().unwrap_or("the broker");
+    let mut parts = felt;
+    let hits = fault.count.filter(|_| fault.failed.is_none());
+    parts.extend(hits.map(|hits| format!("{} hit", count(hits))));
+    if let Some(reason) = &fault.failed {
+        parts.push(format!("it failed: {reason}"));
+    } else if fault.for_good {
+        parts.push(format!("{subject} stayed away, as requested"));
+    } else if let Some(back) = fault.back_s {
+        parts.push(format!("{subject} back after {} s", three_digits(back)));
+    } else if fault.count.is_none() {
+        parts.push(format!("{subject} was not seen back"));
+    }
+    let gone = fault.backlog_gone_s.filter(|_| fault.count.is_none());
+    parts.extend(gone.map(|gone| format!("backlog gone after {} s", three_digits(gone))));
+    parts.join(", ")
+}
+
+/// Sizes and costs of pages of metrics, the slowest page first.
+pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
+    let mut pages: Vec<_> = summary.scrapes.iter().collect();
+    pages.sort_by_key(|it| std::cmp::Reverse(it.response.p99_ns));
+    let is_alone = pages.len() == 1;
+    let row = |page: &archive::ScrapedPage| {
+        let mut parts = vec![format!("{} read", count(page.completed))];
+        let missed = [
+            (page.failed, "failed"),
+            (page.unanswered, "had no answer at the end"),
+            (page.not_sent, "due and not sent"),
+        ];
+        let missed = missed.iter().filter(|(number, _)| *number > 0);
+        parts.extend(missed.map(|(number, what)| format!("{} {what}", count(*number))));
+        if page.completed > 0 {
+            let size = bytes(page.page_bytes);
+            parts.push(format!("{size} with {} series each", count(page.series)));
+        }
+        let cpu = page.broker_cpu.filter(|cpu| cpu.interval.0 > 0.0);
+        let cpu = cpu.map(|cpu| duration((cpu.seconds * 1e9) as u64));
+        parts.extend(cpu.map(|cpu| format!("{cpu} of the broker's CPU per page")));
+        let name = match is_alone {
+            true => String::new(),
+            false => format!("{}: ", page.name),
+        };
+        Row::text(Rank::Main, "pages", &format!("{name}{}", parts.join(", ")))
+    };
+    pages.into_iter().take(BESIDE).map(row).collect()
+}
+
+/// Outcome of operations other than messages; warnings have the reasons of failures.
+pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
+    let others = others(summary);
+    let is_alone = others.len() == 1 && !summary.has_messages();
+    let row = |(name, of): &(&str, &ScenarioSummary)| {
+        let counts = counts_of(&of.counts, MetricKind::Counter);
+        let counts = counts.filter(|(metric, number)| *number > 0 && metric.name() != "begun");
+        let counts = counts.map(|(metric, number)| {
+            let info = metric.info();
+            match info.name.starts_with("status ") {
+                true => format!("{} {}", info.name, count(number)),
+                false => format!("{} {}", with_own_unit(number, info.unit), info.name),
+            }
+        });
+        let text = counts.collect::<Vec<_>>().join(", ");
+        let label = match is_alone {
+            true => of.unit.clone(),
+            false => called(name),
+        };
+        (!text.is_empty()).then(|| Row::text(Rank::Main, &label, &text))
+    };
+    others.iter().filter_map(row).take(BESIDE).collect()
+}
+
+/// `230,000 sent and received; 0 lost, 0 duplicated`.
+pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
+    if !summary.has_messages() {
+        return None;
+    }
+    let flow = summary.flow();
+    let [sent, done, received] = [&flow.sent, &flow.completed, &flow.received].map(|it| it.total);
+    let mut text = match (sent, received) {
+        (0, _) => format!("{} received", count(received)),
+        (_, 0) => format!("{} sent", count(sent)),
+        _ if sent == received => format!("{} sent and received", count(sent)),
+        _ => format!("{} sent, {} received", count(sent), count(received)),
+    };
+    if done > 0 && done < sent {
+        text += &format!(", {} confirmed", count(done));
+    }
+    if let Some(ledger) = flow.ledger {
+        let about = if ledger.exact { "" } else { "about " };
+        // The fault's row has the losses.
+        let has_lost = summary.faults.is_empty();
+        let all = [
+            (ledger.lost, "lost", has_lost),
+            (ledger.duplicated, "duplicated", true),
+        ];
+        let all = all.into_iter().filter(|it| it.2);
+        let mut parts: Vec<String> = all
+            .map(|(number, what, _)| format!("{} {what}", count(number)))
+            .collect();
+        let rest = [
+            (ledger.duplicated_redelivered, "redelivered"),
+            (ledger.reordered, "reordered"),
+            (ledger.corrupt, "corrupt"),
+            (ledger.outstanding, "outstanding"),
+            (ledger.returned, "returned"),
+            (ledger.unconfirmed_missing, "unconfirmed and missing"),
+            (ledger.unconfirmed_delivered, "unconfirmed but delivered"),
+            (ledger.foreign, "foreign"),
+        ];
+        let rest = rest.into_iter().filter(|(number, _)| *number > 0);
+        parts.extend(rest.map(|(number, what)| format!("{} {what}", count(number))));
+        text += &format!("; {about}{}", parts.join(", "));
+    }
+    Some(Row::text(Rank::Core, "messages", &text))
+}
+
+/// `broker 0.38 of 2 cores (37.9 us/msg), bellows 0.45`.
+pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'static>> {
+    let all = match record.hardware.cores {
+        0 => " cores".to_owned(),
+        all => format!(" of {}", counted(all.into(), "core")),
+    };
+    let target = match is_recording(summary) {
+        true => "the process",
+        false => summary.loaded().target(),
+    };
+    let used = &summary.cpu_cores;
+    let each = each(summary).map_or_else(String::new, |it| format!(" ({it})"));
+    let nodes = summary.nodes.iter().map(|it| three_digits(it.cpu_cores));
+    let nodes = nodes.collect::<Vec<_>>().join(", ");
+    let broker = match nodes.is_empty() {
+        true => used.broker.map(|it| format!("{target} {}{all}{each}", three_digits(it))),
+        false => Some(format!("nodes {nodes}{all}{each}")),
+    };
+    let client = used.client.map(|it| match broker {
+        Some(_) => format!("bellows {}", three_digits(it)),
+        None => format!("bellows {}{all}", three_digits(it)),
+    });
+    let text = broker.into_iter().chain(client).collect::<Vec<_>>().join(", ");
+    (!text.is_empty()).then(|| Row::text(Rank::Main, "CPU", &text))
+}
+
+/// CPU per message, or per operation of the only load.
+fn each(summary: &RunSummary) -> Option<String> {
+    if let Some(us) = summary.messages().cpu_us_each.broker {
+        return Some(format!("{} us/msg", three_digits(us)));
+    }
+    match others(summary).as_slice() {
+        [(_, alone)] => {
+            let cpu = Nanos::from_secs_f64(alone.cpu_us_each.broker? / 1e6);
+            Some(format!("{cpu} per {}", alone.unit.trim_end_matches('s')))
+        }
+        _ => None,
+    }
+}

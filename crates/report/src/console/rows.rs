@@ -1,0 +1,412 @@
+//! Rows of a short text, as data: a label at the left in a common column, and beside it words, a path or a latency.
+//! They are chosen for a screen of 80 columns, so that every screen and a pipe show the same ones.
+
+use archive::Tier;
+use measure::{LatencySummary, Nanos};
+
+use super::table::Table;
+use super::text::{Style, fit_middle, left, sanitise, width, wrap_words};
+use crate::numbers::counted;
+use crate::text::shortened;
+
+/// Lines on a screen of [`COLUMNS`].
+pub(super) const MOST_LINES: usize = 15;
+/// Columns of the screen that rows are chosen for.
+pub(super) const COLUMNS: usize = 80;
+/// Columns of a line, also in a pipe.
+const MOST_COLUMNS: usize = 200;
+/// Least width of the labels' column.
+const LEAST_LABEL: usize = 13;
+/// Most letters of a label.
+const MOST_LABEL: usize = 24;
+/// Most letters of the name of a run.
+const MOST_NAME: usize = 40;
+/// Blanks between two parts of a line.
+const GAP: usize = 2;
+/// Lines that a row has at first, and where there is no room for all of them.
+const ROW_LINES: [usize; 2] = [2, 1];
+/// Letters below which the beginning of a sentence says too little.
+const LEAST_CLAUSE: usize = 24;
+/// End of a sentence that is not there as a whole.
+const CUT: &str = " […]";
+
+/// How soon a row is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Never.
+    Core,
+    /// Where sentences of one line have no room either.
+    Main,
+    /// Likewise, but earlier.
+    More,
+    /// Before any sentence is shortened.
+    Spare,
+}
+
+/// Content of a row.
+#[derive(Clone, Debug)]
+pub(super) enum Content<'a> {
+    /// Words, which may be broken into lines.
+    Text(String),
+    /// A name of code, in one line.
+    Name(String),
+    /// A latency, in a table with those beside it.
+    Latency(&'a LatencySummary),
+    /// The activity behind the run's name, and the broker at the right.
+    Title(String, String),
+    /// A sentence behind a mark.
+    Mark(Tier, String),
+    /// The report, and the command that follows.
+    End(String, String),
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub(super) struct Row<'a> {
+    label: String,
+    content: Content<'a>,
+    rank: Rank,
+    /// Whether the label is a loud one.
+    alarm: bool,
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn new(rank: Rank, label: &str, content: Content<'a>) -> Self {
+        let most = match content {
+            Content::Title(..) => MOST_NAME,
+            _ => MOST_LABEL,
+        };
+        Self {
+            label: shortened(&sanitise(label), most).into_owned(),
+            content,
+            rank,
+            alarm: false,
+        }
+    }
+
+    /// Words beside a label.
+    pub(super) fn text(rank: Rank, label: &str, text: &str) -> Self {
+        Self::new(rank, label, Content::Text(sanitise(text).into_owned()))
+    }
+
+    /// A sentence behind a mark.
+    pub(super) fn mark(rank: Rank, tier: Tier, text: &str) -> Self {
+        Self::new(rank, "", Content::Mark(tier, sanitise(text).into_owned()))
+    }
+
+    /// Makes the label a loud one.
+    pub(super) fn alarmed(mut self) -> Self {
+        self.alarm = true;
+        self
+    }
+
+    /// Whether it is a row of a table: of fewer than twenty samples no percentile has ten beyond it.
+    fn is_in_table(&self) -> bool {
+        matches!(self.content, Content::Latency(of) if of.supports(50.0))
+    }
+
+    /// The row with as much of its sentence as such a number of lines holds.
+    fn cut(&self, lines: usize, layout: Layout) -> Self {
+        let content = match &self.content {
+            Content::Text(text) => Content::Text(cut(text, lines, layout.beside())),
+            Content::Mark(tier, text) => {
+                let room = layout.prose.saturating_sub(GAP);
+                Content::Mark(*tier, cut(text, lines, room))
+            }
+            other => other.clone(),
+        };
+        Self {
+            content,
+            ..self.clone()
+        }
+    }
+}
+
+/// Widths of a screen.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    /// Width of the labels' column, with the gap behind it.
+    label: usize,
+    /// Columns that a line may fill.
+    columns: usize,
+    /// Columns that a sentence may fill.
+    prose: usize,
+}
+
+impl Layout {
+    fn of(rows: &[Row<'_>], columns: usize, prose: usize) -> Self {
+        let is_title = |row: &&Row<'_>| !matches!(row.content, Content::Title(..));
+        let labels = rows.iter().filter(is_title).map(|row| width(&row.label));
+        Self {
+            label: labels.max().unwrap_or(0).max(LEAST_LABEL) + GAP,
+            columns,
+            prose,
+        }
+    }
+
+    /// Columns of a sentence beside a label.
+    const fn beside(self) -> usize {
+        self.prose.saturating_sub(self.label)
+    }
+}
+
+/// The lines of rows on a screen, and whether some rows were left out.
+pub(super) fn lines(rows: Vec<Row<'_>>, style: Style) -> Vec<String> {
+    let rows = chosen(rows);
+    let columns = style.columns.min(MOST_COLUMNS);
+    let layout = Layout::of(&rows, columns, style.prose_columns().min(columns));
+    laid_out(&rows, layout, style)
+}
+
+/// The rows that a screen of [`COLUMNS`] has room for, their sentences as long as it allows.
+fn chosen(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
+    let mut shown = rows.clone();
+    for (lines, least) in ROW_LINES.into_iter().zip([Rank::Spare, Rank::Main]) {
+        loop {
+            let layout = Layout::of(&rows, COLUMNS, COLUMNS);
+            shown = rows.iter().map(|row| row.cut(lines, layout)).collect();
+            if laid_out(&shown, layout, Style::PLAIN).len() <= MOST_LINES {
+                return shown;
+            }
+            let ranks = rows.iter().map(|row| row.rank);
+            let Some(rank) = ranks.max().filter(|rank| *rank >= least) else {
+                break;
+            };
+            let last = rows.iter().rposition(|row| row.rank == rank);
+            rows.remove(last.unwrap_or(0));
+        }
+    }
+    shown
+}
+
+/// As much of a sentence as such a number of lines holds: up to the end of a clause, else of a word.
+fn cut(text: &str, lines: usize, columns: usize) -> String {
+    let fits = |text: &str| wrap_words(text, columns).len() <= lines;
+    if fits(text) {
+        return text.to_owned();
+    }
+    let ends = clause_ends(text);
+    for mark in [';', ':', ','] {
+        let of_mark = ends.iter().rev().filter(|(_, it)| *it == mark);
+        let parts = of_mark.filter_map(|(at, _)| text.get(..*at));
+        let mut long = parts.filter(|part| width(part) >= LEAST_CLAUSE);
+        if let Some(part) = long.find(|part| fits(part)) {
+            return part.to_owned();
+        }
+    }
+    let blanks = text.match_indices(' ').map(|(at, _)| at);
+    let parts = blanks.rev().filter_map(|at| text.get(..at));
+    let parts = parts.map(|part| format!("{}{CUT}", part.trim_end_matches([' ', ',', ';', ':'])));
+    let mut parts = parts.filter(|part| fits(part));
+    parts.next().unwrap_or_else(|| text.to_owned())
+}
+
+/// Where clauses end, with the mark there; not within brackets.
+fn clause_ends(text: &str) -> Vec<(usize, char)> {
+    let mut depth = 0_i32;
+    let mut ends = Vec::new();
+    let behind = text.chars().skip(1).chain([' ']);
+    for ((at, c), next) in text.char_indices().zip(behind) {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ';' | ':' | ',' if depth <= 0 && next == ' ' => ends.push((at, c)),
+            _ => {}
+        }
+    }
+    ends
+}
+
+fn laid_out(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
+    let groups = rows.chunk_by(|a, b| a.is_in_table() && b.is_in_table());
+    let lines = groups.flat_map(|group| match group {
+        [row, ..] if row.is_in_table() => table(group, layout, style),
+        [row, ..] => row_lines(row, layout, style),
+        [] => Vec::new(),
+    });
+    lines.collect()
+}
+
+fn row_lines(row: &Row<'_>, layout: Layout, style: Style) -> Vec<String> {
+    let label = left(&row.label, layout.label);
+    let painted = match row.alarm {
+        true => style.alarm(&label),
+        false => style.faint(&label),
+    };
+    let beside = |text: &str| hung(&painted, text, layout.label, layout.beside());
+    match &row.content {
+        Content::Text(text) => beside(text),
+        Content::Name(name) => {
+            let room = layout.columns.saturating_sub(layout.label);
+            vec![format!("{painted}{}", fit_middle(&sanitise(name), room))]
+        }
+        Content::Latency(of) => beside(&few(of)),
+        Content::Title(flow, broker) => title(&row.label, flow, broker, layout, style),
+        Content::Mark(tier, text) => {
+            let mark = match tier {
+                Tier::Invalid => style.alarm("! "),
+                Tier::Caution => style.caution("! "),
+                Tier::Note => style.faint("! "),
+            };
+            hung(&mark, text, GAP, layout.prose.saturating_sub(GAP))
+        }
+        Content::End(report, next) => end(&painted, report, next, layout, style),
+    }
+}
+
+/// Text behind a head of so many columns, whose further lines begin where the first one's text does. No word is broken.
+fn hung(head: &str, text: &str, at: usize, room: usize) -> Vec<String> {
+    let mut lines = wrap_words(text, room).into_iter();
+    let first = format!("{head}{}", lines.next().unwrap_or_default());
+    let indent = " ".repeat(at);
+    let rest = lines.map(|line| format!("{indent}{line}"));
+    std::iter::once(first).chain(rest).collect()
+}
+
+/// Fewer than twenty samples: no percentile of them has ten beyond it.
+fn few(of: &LatencySummary) -> String {
+    let samples = counted(of.count, "sample");
+    let [min, mean, max] = [of.min_ns, of.mean_ns, of.max_ns].map(Nanos);
+    match (of.count, of.min_ns) {
+        (1, _) => format!("{samples}: {max}"),
+        // An earlier run has no least one.
+        (_, 0) => format!("{samples}: mean {mean}, max {max}"),
+        _ => format!("{samples}: min {min}, mean {mean}, max {max}"),
+    }
+}
+
+/// The run's name and activity, with the broker at the right, or below for lack of room.
+fn title(name: &str, flow: &str, broker: &str, layout: Layout, style: Style) -> Vec<String> {
+    let at = width(name) + GAP;
+    let head = format!("{}{}", style.strong(name), " ".repeat(GAP));
+    let used = at + width(flow);
+    let needed = used + GAP + width(broker);
+    if needed <= layout.columns {
+        let edge = layout.columns.min(COLUMNS).max(needed);
+        let blanks = " ".repeat(edge - used - width(broker));
+        let line = format!("{head}{flow}{blanks}{broker}");
+        return vec![line.trim_end().to_owned()];
+    }
+    let mut lines = hung(&head, flow, at, layout.columns.saturating_sub(at));
+    if !broker.is_empty() {
+        lines.push(format!("{}{broker}", " ".repeat(at)));
+    }
+    lines
+}
+
+/// The report and the next command, in one line where there is room. Both are copied, and stay whole.
+fn end(painted: &str, report: &str, next: &str, layout: Layout, style: Style) -> Vec<String> {
+    let named = format!("next: {next}");
+    let used = layout.label + width(report);
+    let needed = used + 2 * GAP + width(&named);
+    if needed > layout.columns {
+        let label = style.faint(&left("next", layout.label));
+        return vec![format!("{painted}{report}"), format!("{label}{next}")];
+    }
+    let edge = layout.columns.min(COLUMNS).max(needed);
+    let blanks = " ".repeat(edge - used - width(&named));
+    vec![format!("{painted}{report}{blanks}{named}")]
+}
+
+/// Percentiles that a table has, by their places in [`LatencySummary::PERCENTILES`], where there is room for them.
+const PERCENTILES: [&[usize]; 4] = [&[0, 1, 2, 3], &[0, 2, 3], &[0, 2], &[2]];
+
+/// Latencies below each other, with the percentiles that ten samples lie beyond.
+fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
+    let latency = |row: &Row<'_>| match row.content {
+        Content::Latency(of) => Some(of.clone()),
+        _ => None,
+    };
+    let rows = rows.iter();
+    let rows: Vec<(&str, LatencySummary)> = rows
+        .filter_map(|row| Some((row.label.as_str(), latency(row)?)))
+        .collect();
+    let tables = PERCENTILES.iter().map(|chosen| {
+        let all = LatencySummary::PERCENTILES.into_iter().enumerate();
+        let supported = |of: f64| rows.iter().any(|(_, it)| it.supports(of));
+        let shown = all.filter(|(at, (of, _))| chosen.contains(at) && supported(*of));
+        let shown: Vec<(usize, (f64, &str))> = shown.collect();
+        let names: String = shown.iter().map(|(_, (_, name))| format!("|{name}")).collect();
+        let head = " ".repeat(layout.label.saturating_sub(GAP));
+        let mut table = Table::of(&format!("<{names}|max")).titled(&head);
+        for (label, of) in &rows {
+            let values = of.percentile_values();
+            let cells = shown.iter().map(|(at, (percentile, _))| {
+                let value = values.get(*at).filter(|_| of.supports(*percentile));
+                value.map_or_else(|| "-".to_owned(), |ns| Nanos(*ns).to_string())
+            });
+            let name = std::iter::once((*label).to_owned());
+            let max = std::iter::once(Nanos(of.max_ns).to_string());
+            table.row(name.chain(cells).chain(max).collect());
+        }
+        table
+    });
+    let tables: Vec<Table> = tables.collect();
+    let mut fitting = tables.iter().filter(|table| table.fits(layout.columns));
+    let table = fitting.next().or_else(|| tables.last());
+    table.map_or_else(Vec::new, |table| {
+        table.faint_lines(Style {
+            columns: layout.columns,
+            ..style
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_ends_with_a_clause_else_with_a_word() {
+        let text = "the generator was late (by 3 ms, at 2 s), in all: latencies are too high; leave it a core";
+        assert_eq!(cut(text, 9, 20), text);
+        assert_eq!(
+            cut(text, 1, 80),
+            "the generator was late (by 3 ms, at 2 s), in all: latencies are too high"
+        );
+        assert_eq!(cut(text, 1, 60), "the generator was late (by 3 ms, at 2 s), in all");
+        assert_eq!(cut(text, 1, 44), "the generator was late (by 3 ms, at 2 s)");
+        assert_eq!(cut(text, 1, 29), "the generator was late […]");
+        let path = "/a/very/long/path/that/is/copied";
+        assert_eq!(cut(path, 1, 10), path);
+    }
+
+    #[test]
+    fn percentiles_without_ten_samples_beyond_are_not_printed() {
+        let of = |count| LatencySummary {
+            count,
+            min_ns: 1_000,
+            mean_ns: 2_000,
+            p50_ns: 3_000,
+            p90_ns: 4_000,
+            p99_ns: 5_000,
+            max_ns: 6_000,
+            ..LatencySummary::default()
+        };
+        let (many, fewer, few) = (of(1_000), of(100), of(9));
+        let rows = [("many", &many), ("fewer", &fewer), ("few", &few)];
+        let rows = rows.map(|(name, of)| Row::new(Rank::Core, name, Content::Latency(of)));
+        let lines = lines(rows.into(), Style::PLAIN);
+        assert_eq!(
+            lines,
+            [
+                "                   p50      p90      p99      max",
+                "many           3.00 us  4.00 us  5.00 us  6.00 us",
+                "fewer          3.00 us  4.00 us        -  6.00 us",
+                "few            9 samples: min 1.00 us, mean 2.00 us, max 6.00 us",
+            ]
+        );
+    }
+
+    #[test]
+    fn rows_that_may_go_do_so_before_the_others() {
+        let row = |rank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
+        let ranks = [Rank::Core, Rank::Spare, Rank::More, Rank::Main];
+        let rows: Vec<Row<'_>> = (0..20).map(|at| row(ranks[at % 4], at)).collect();
+        let lines = lines(rows, Style::PLAIN);
+        // All five spare ones, and none of the others.
+        let left: Vec<String> = (0..20).filter(|at| at % 4 != 1).map(|at| format!("row {at}")).collect();
+        let shown: Vec<&str> = lines.iter().map(|line| line.split("  ").next().unwrap()).collect();
+        assert_eq!(shown, left);
+    }
+}

@@ -1,0 +1,482 @@
+//! The end of a run of each kind, on the screens that there are: goldens in the folder `brief` beside this file, and
+//! rules that every end keeps.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use archive::{
+    Cause, FaultOutcome, LimitedBy, NodeSummary, ProgramSummary, RequestedSummary,
+    RequirementOutcome, ScenarioSummary, ScrapedPage, TraceSummary, Verdict,
+};
+use measure::MetricKind;
+use measure::ledger::LedgerSummary;
+use stacks::{Class, ClassShare, WorkShare};
+use testkit::Random;
+
+use super::scenario::registered;
+use super::*;
+
+/// Folder of the goldens.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/console/tests/brief");
+/// Set to write the goldens in place of comparing them.
+const RENEW: &str = "BELLOWS_RENEW_ENDS";
+/// Screens of the goldens.
+const COLUMNS: [usize; 4] = [60, 80, 120, 200];
+const REPORT: &str = "runs/2026-11-21T00-12-33Z-stream-publish-7k2q/report.html";
+
+type Kind = (&'static str, RunRecord, RunSummary);
+
+fn class(class: Class, share: f64) -> ClassShare {
+    ClassShare {
+        class,
+        share,
+        weight: 100,
+    }
+}
+
+/// A profile of a broker, with classes and processes.
+fn profile() -> ProfileSummary {
+    ProfileSummary {
+        classes: vec![
+            class(Class::KernelNetwork, 0.62),
+            class(Class::Waiting, 0.27),
+            class(Class::ErlangCode, 0.08),
+            class(Class::Ets, 0.01),
+        ],
+        work: vec![WorkShare {
+            of: "queue orders".into(),
+            role: "queue".into(),
+            share: 0.31,
+        }],
+        top: vec![FunctionShare {
+            function: "$rabbit_channel:handle_method/3".into(),
+            module: "[jit]".into(),
+            self_share: 0.0669,
+            total: 0.24,
+        }],
+        samples: 24_012,
+        unit: "samples".into(),
+        event: "cpu".into(),
+        complete_share: 1.0,
+        ..ProfileSummary::default()
+    }
+}
+
+fn verdict(limited_by: LimitedBy, cause: Cause, sentence: &str) -> Option<Verdict> {
+    Some(Verdict {
+        limited_by,
+        cause: Some(cause),
+        sentence: sentence.into(),
+        ..Verdict::default()
+    })
+}
+
+fn ledger() -> LedgerSummary {
+    LedgerSummary {
+        sent: 3_288_123,
+        delivered: 3_288_123,
+        exact: true,
+        ..LedgerSummary::default()
+    }
+}
+
+/// Messages at a requested rate that was reached.
+fn messages() -> RunSummary {
+    let mut summary = run_summary(0);
+    summary.profiles = vec![profile()];
+    summary.flow_mut().ledger = Some(ledger());
+    summary.messages_mut().requested = Some(RequestedSummary {
+        rate: 54_800.0,
+        achieved: Some(1.0),
+        ..RequestedSummary::default()
+    });
+    let sentence = "the requested rate was met: 54,800 msg/s, 0 % of them over 1 ms late";
+    summary.verdict = verdict(LimitedBy::Schedule, Cause::RateMet { late: None }, sentence);
+    summary
+}
+
+fn named(name: &str, summary: &RunSummary) -> RunRecord {
+    let mut record = record(RunState::Complete, Some(summary.clone()));
+    record.name = name.into();
+    record.hardware.cores = 2;
+    record.versions.broker = Some("RabbitMQ 4.0.5".into());
+    record.experiment = serde_json::json!({
+        "load": [{"destination": "queue://orders", "queue-type": "quorum"}]
+    });
+    record
+}
+
+fn kind(name: &'static str, summary: RunSummary) -> Kind {
+    (name, named(name, &summary), summary)
+}
+
+/// Operations of a scenario with these latencies, the whole one first.
+fn operations(scenario: &'static str, unit: &str, latencies: &[(&'static str, u64)]) -> ScenarioSummary {
+    let metric = |name| registered(scenario, name, MetricKind::Histogram);
+    let all = latencies.iter();
+    ScenarioSummary {
+        kind: "connections".into(),
+        unit: unit.into(),
+        rate: 200.0,
+        counts: [(registered(scenario, "completed", MetricKind::Counter), 12_000)].into(),
+        requested: Some(RequestedSummary {
+            rate: 200.0,
+            ..RequestedSummary::default()
+        }),
+        latency: all.map(|(name, count)| (metric(*name), latency(*count))).collect(),
+        ..ScenarioSummary::default()
+    }
+}
+
+fn kills() -> RunSummary {
+    let mut summary = messages();
+    summary.faults = vec![FaultOutcome {
+        kind: "kill".into(),
+        node: Some(1),
+        t: 15.4,
+        back_s: Some(7.6),
+        ..FaultOutcome::default()
+    }];
+    let node = |node| NodeSummary {
+        node,
+        cpu_cores: 0.4,
+        ran_s: None,
+        rss_mb: 140.0,
+    };
+    summary.nodes = [0, 1, 2].map(node).into();
+    let incomplete = || Finding::LostSamples {
+        lost: 9,
+        samples: 100,
+        each: false,
+    };
+    let of_node = |node: u32| Warning {
+        event: (node > 0).then(|| format!("cpu@{node}")),
+        text: format!("cpu@{node}: 9 of 100 samples were lost; take fewer"),
+        ..Warning::new(Tier::Caution, incomplete())
+    };
+    summary.warnings = [0, 1, 2].map(of_node).into();
+    summary
+}
+
+fn crash() -> RunSummary {
+    let mut summary = messages();
+    let fault = |kind: &str, t: f64| FaultOutcome {
+        kind: kind.into(),
+        t,
+        back_s: Some(1.2),
+        first_confirm_s: Some(1.3),
+        backlog_gone_s: Some(2.5),
+        ..FaultOutcome::default()
+    };
+    summary.faults = vec![fault("stop", 5.0), fault("kill", 20.0)];
+    summary.flow_mut().ledger = Some(LedgerSummary {
+        lost: 12,
+        duplicated_redelivered: 40,
+        foreign: 2,
+        ..ledger()
+    });
+    summary
+}
+
+fn missed() -> RunSummary {
+    let mut summary = messages();
+    let requirement = |that: &str, met, observed| RequirementOutcome {
+        that: that.into(),
+        met: Some(met),
+        observed: Some(observed),
+        ..RequirementOutcome::default()
+    };
+    summary.requirements = vec![
+        requirement("end-to-end p50 < 1ms", true, 301_000.0),
+        requirement("end-to-end p99 < 2ms", false, 3_231_000.0),
+    ];
+    let text = "the generator was late by up to 3.00 ms, 9.6 % of the messages by over 1 ms: ack response and \
+                end-to-end are too high by that; leave it a free core, or lower the load";
+    let lacks = Warning {
+        text: text.into(),
+        ..Warning::new(Tier::Caution, Finding::CpuSteal { steal: 0.1 })
+    };
+    let debug = Warning {
+        text: "this is a debug build of bellows, several times slower than a release build: rates and CPU of the \
+               client say nothing; build with `make build`, or install with `make install`"
+            .into(),
+        ..Warning::new(Tier::Invalid, Finding::DebugBuild {})
+    };
+    let further = Warning {
+        text: "somebody else ran; do not".into(),
+        ..Warning::new(Tier::Caution, Finding::CpuSteal { steal: 0.2 })
+    };
+    summary.warnings = vec![lacks, further, debug];
+    summary
+}
+
+fn unthrottled(sends: bool, receives: bool) -> RunSummary {
+    let mut summary = messages();
+    let messages = summary.messages_mut();
+    messages.requested = None;
+    let felt = messages.latency.filled().map(|(metric, of)| (metric, of.clone()));
+    let felt = felt.filter(|(metric, _)| match *metric {
+        Metric::END_TO_END => receives,
+        _ => sends,
+    });
+    messages.latency = felt.collect();
+    let flow = summary.flow_mut();
+    if !sends {
+        (flow.sent, flow.completed) = (Throughput::default(), Throughput::default());
+    }
+    if !receives {
+        (flow.received, flow.ledger) = (Throughput::default(), None);
+    }
+    let sentence = "limited by the broker: for 93 % of the producers' time as many were in flight as may be, and the \
+                    broker used 1.9 of 2 cores; the generator could have made 1.20 M msg/s of this size here";
+    let cause = Cause::BrokerSlow {
+        wait: archive::Awaited::Answers,
+    };
+    summary.verdict = verdict(LimitedBy::Broker, cause, sentence);
+    summary
+}
+
+fn programs() -> RunSummary {
+    let mut summary = messages();
+    summary.scenarios.clear();
+    summary.verdict = None;
+    summary.programs = vec![ProgramSummary {
+        command: "artemis perf client --url tcp://127.0.0.1:61616 queue://TEST_QUEUE".into(),
+        status: "exit status 0".into(),
+        log: "load-0.log".into(),
+    }];
+    summary
+}
+
+fn recording() -> RunSummary {
+    let mut summary = programs();
+    summary.programs.clear();
+    summary.broker = BrokerSummary::default();
+    summary.profiles[0].frequency = 999;
+    summary.profiles[0].unknown_share = 0.032;
+    summary
+}
+
+fn storm() -> RunSummary {
+    let mut summary = messages();
+    summary.scrapes = vec![ScrapedPage {
+        name: "per-object".into(),
+        completed: 30,
+        response: latency(30),
+        page_bytes: 34_500_000,
+        series: 230_123,
+        ..ScrapedPage::default()
+    }];
+    summary
+}
+
+fn api() -> RunSummary {
+    let mut summary = messages();
+    let slow = operations("probe_brief", "requests", &[("queues response", 30)]);
+    let fast = operations("probe_brief2", "requests", &[("queue-page response", 9)]);
+    summary.insert("probe_brief", slow);
+    summary.insert("probe_brief2", fast);
+    summary
+}
+
+fn churn() -> RunSummary {
+    let mut summary = messages();
+    summary.scenarios.clear();
+    let steps = [("cycle", 12_000), ("connect", 12_000), ("log in", 12_000), ("close", 12_000)];
+    summary.insert("churn_brief", operations("churn_brief", "cycles", &steps));
+    summary
+}
+
+fn traced() -> RunSummary {
+    let mut summary = messages();
+    summary.traces = vec![TraceSummary {
+        function: "rabbit_mgmt_wm_queues:to_json/2".into(),
+        node: "rabbit@host".into(),
+        kept: 1_200,
+        ..TraceSummary::default()
+    }];
+    let looked = Finding::LookedInto {
+        looks: 2,
+        commands: "bellows erlang top".into(),
+        seconds: 3.2,
+    };
+    summary.warnings = vec![Warning::new(Tier::Note, looked)];
+    summary
+}
+
+/// A run of each kind of built-in experiment, and those that end in another way.
+fn kinds() -> Vec<Kind> {
+    let mut failed = kind("failed", messages());
+    failed.1.state = RunState::Failed;
+    failed.2.error = Some(Problem::new(
+        "lost the connection to amqp://guest@127.0.0.1:5672",
+        "Connection reset by peer (os error 104)",
+        "look into the broker's log",
+    ));
+    let mut beside = messages();
+    let cycles = operations("churn_brief", "cycles", &[("cycle", 12_000)]);
+    beside.insert("churn_brief", cycles);
+    vec![
+        kind("rated", messages()),
+        kind("stream-publish", unthrottled(true, false)),
+        kind("stream-consume", unthrottled(false, true)),
+        kind("classic-in-out", unthrottled(true, true)),
+        kind("missed", missed()),
+        kind("cluster-kill", kills()),
+        kind("crash", crash()),
+        kind("connection-churn", churn()),
+        kind("churn-beside", beside),
+        kind("mgmt-api", api()),
+        kind("scrape-storm", storm()),
+        kind("artemis-perf", programs()),
+        kind("record", recording()),
+        kind("traced", traced()),
+        failed,
+    ]
+}
+
+fn end(of: &Kind, columns: usize) -> String {
+    brief(&of.1, &of.2, Some(REPORT), None, terminal(columns))
+}
+
+/// Rules of every end: lines, columns, whole words, and nothing said twice.
+fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
+    let shown = |style| brief(record, summary, Some(REPORT), None, style);
+    let pipe = shown(Style::PLAIN);
+    let words: BTreeSet<&str> = pipe.split_whitespace().chain(["next"]).collect();
+    let mut sentences: Vec<&str> = pipe.lines().filter(|line| line.len() > 30).collect();
+    sentences.sort_unstable();
+    if let Some(twice) = sentences.windows(2).find(|two| two[0] == two[1]) {
+        return Some(format!("said twice: {}\n{pipe}", twice[0]));
+    }
+    for columns in [60, 72, 80, 99, 120, 160, 200] {
+        let text = shown(terminal(columns));
+        if columns >= 80 && text.lines().count() > 15 {
+            return Some(format!("{columns}: {} lines\n{text}", text.lines().count()));
+        }
+        let is_wide = |line: &&str| width(line) > columns && !line.contains(REPORT);
+        if let Some(line) = text.lines().find(is_wide) {
+            return Some(format!("{columns}: too wide: {line}\n{text}"));
+        }
+        let mut own = text.split_whitespace();
+        if let Some(word) = own.find(|word| !words.contains(word)) {
+            return Some(format!("{columns}: broken: {word}\n{text}\n{pipe}"));
+        }
+    }
+    let is_wide = |line: &str| width(line) > 200;
+    pipe.lines().find(|line| is_wide(line)).map(str::to_owned)
+}
+
+#[test]
+fn the_end_of_each_kind_is_as_its_golden() {
+    let mut stale = Vec::new();
+    for of in kinds() {
+        assert_eq!(faults(&of.1, &of.2), None, "{}", of.0);
+        let screens = COLUMNS.map(|columns| format!("{columns} columns:\n{}\n", end(&of, columns)));
+        let text = screens.concat();
+        let path = Path::new(FOLDER).join(format!("{}.txt", of.0));
+        if std::env::var_os(RENEW).is_some() {
+            fs::create_dir_all(FOLDER).unwrap();
+            fs::write(&path, &text).unwrap();
+        }
+        if fs::read_to_string(&path).unwrap_or_default() != text {
+            stale.push(format!("{}:\n{text}", of.0));
+        }
+    }
+    assert!(stale.is_empty(), "stale: run `make ends` and look at them\n{}", stale.concat());
+}
+
+#[test]
+fn each_kind_leads_with_what_it_is_about() {
+    let all = kinds();
+    let lines = |name: &str| {
+        let of = all.iter().find(|it| it.0 == name).expect("a kind");
+        let text = end(of, 80);
+        let lines = text.lines().map(str::to_owned);
+        lines.collect::<Vec<_>>()
+    };
+    let first = |name: &str, part: &str| {
+        let lines = lines(name);
+        let found = lines.iter().position(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("{part}: {lines:#?}"))
+    };
+    assert_eq!(first("missed", "MISSED"), 0);
+    assert_eq!(first("failed", "lost the connection"), 0);
+    assert!(first("mgmt-api", "queues response") < first("mgmt-api", "ack response"));
+    assert!(first("scrape-storm", "page per-object") < first("scrape-storm", "ack response"));
+    assert!(first("connection-churn", "connect") < first("connection-churn", "CPU"));
+    let fault = "0 lost, longest wait 251 ms, node 1 back after 7.60 s";
+    assert!(first("cluster-kill", fault) < 6);
+    let marked = |name: &str| lines(name).iter().filter(|line| line.starts_with("! ")).count();
+    assert_eq!((marked("missed"), marked("cluster-kill"), marked("rated")), (2, 1, 0));
+    let more = lines("missed").join(" ");
+    assert!(more.contains("bellows runs show -v last (1 more warning)"), "{more}");
+    let few = lines("mgmt-api").join(" ");
+    assert!(few.contains("9 samples: min 92.0 us, mean 485 us, max 251 ms"), "{few}");
+}
+
+/// Words of a random sentence.
+fn sentence(random: &mut Random) -> String {
+    const WORDS: [&str; 10] = [
+        "the", "broker's", "queue,", "message;", "latency:", "p99", "(late)", "1.20 ms", "/var/lib/x", "generator",
+    ];
+    let length = 3 + random.below(60);
+    let number = random.below(1_000_000);
+    let words = (0..length).map(|_| random.of(&WORDS));
+    format!("{number} {}", words.collect::<Vec<_>>().join(" "))
+}
+
+fn random_kind(random: &mut Random) -> (RunRecord, RunSummary) {
+    let all = kinds();
+    let at = random.below(all.len() as u64) as usize;
+    let (_, mut record, mut summary) = all[at].clone();
+    for _ in 0..random.below(5) {
+        let tier = random.of(&[Tier::Invalid, Tier::Caution, Tier::Note]);
+        summary.warnings.push(Warning {
+            text: sentence(random),
+            ..Warning::new(tier, Finding::CpuSteal { steal: 0.1 })
+        });
+    }
+    for _ in 0..random.below(6) {
+        summary.requirements.push(RequirementOutcome {
+            that: sentence(random),
+            met: random.of(&[Some(true), Some(false), None]),
+            observed: Some(random.below(1_000_000) as f64),
+            ..RequirementOutcome::default()
+        });
+    }
+    for number in 0..random.below(6) {
+        summary.faults.push(FaultOutcome {
+            kind: random.of(&["kill", "stop", "stall"]).into(),
+            t: number as f64 * 10.0 + random.below(9_000) as f64 / 1e3,
+            failed: random.one_in(3).then(|| sentence(random)),
+            back_s: random.one_in(2).then_some(7.6),
+            ..FaultOutcome::default()
+        });
+    }
+    if random.one_in(3) {
+        let problem = Problem::new(sentence(random), sentence(random), "look");
+        summary.error = Some(problem);
+        record.state = RunState::Failed;
+    }
+    if random.one_in(3) {
+        let sentence = format!("limited by the broker: {}", sentence(random));
+        summary.verdict = verdict(LimitedBy::Broker, Cause::Unclear, &sentence);
+    }
+    let of = latency(random.of(&[1, 9, 30, 1_000, 1_000_000]));
+    if summary.has_messages() {
+        let latency = std::iter::once((Metric::ACK_RESPONSE, of));
+        summary.messages_mut().latency = latency.collect();
+    }
+    (record, summary)
+}
+
+#[test]
+fn every_end_fits_and_says_nothing_twice() {
+    for seed in 0..500 {
+        let mut random = Random::new(seed);
+        let (record, summary) = random_kind(&mut random);
+        assert_eq!(faults(&record, &summary), None, "seed {seed}");
+    }
+}
