@@ -265,7 +265,7 @@ fn functions(profile: &ProfileSummary) -> Vec<Row<'static>> {
     };
     let of_language = profile.language_functions.iter().take(FUNCTIONS);
     if of_language.len() > 0 {
-        return of_language.map(|it| row(it.share, "in", &it.name)).collect();
+        return of_language.map(|it| row(it.share, "in", &it.function)).collect();
     }
     let top = profile.top.iter().take(FUNCTIONS);
     top.map(|it| row(it.self_share, "self", &it.function)).collect()
