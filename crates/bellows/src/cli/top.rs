@@ -12,7 +12,7 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows top last
+  bellows top
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
   bellows top last --by line --grep rabbit_exchange --sort total
   bellows top last --by module --sort total
