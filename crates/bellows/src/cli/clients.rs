@@ -186,3 +186,26 @@ impl ConsumerSide {
         vec![consumers, producers]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consumers_alone_connect_where_consumers_do() {
+        let side = ConsumerSide {
+            consumer_url: Some(Url("amqp://other".to_owned())),
+            consumer_connections: 0,
+        };
+        let load = side.split(LoadSpec {
+            producers: 0,
+            message_count: 7,
+            ..LoadSpec::default()
+        });
+        let found: Vec<_> = load
+            .iter()
+            .map(|it| (it.url.as_deref(), it.message_count))
+            .collect();
+        assert_eq!(found, [(Some("amqp://other"), 7)]);
+    }
+}

@@ -20,7 +20,6 @@ use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
 use crate::{output, signals};
 
-
 /// Trace messages of the traced calls.
 const MESSAGES: u32 = 5_000_000;
 /// Longest time of calls beside the timed ones.
