@@ -85,7 +85,7 @@ impl Header {
     }
 }
 
-/// Options of `client`, `producer`, `consumer`, `churn`, `probe` and `artemis perf` that are not called like the key of
+/// Options of `client`, `churn`, `probe` and `artemis perf` that are not called like the key of
 /// an experiment that they set.
 pub(super) const OPTION_NAMES: OptionNames = &[
     ("load.0.url", "--consumer-url"),

@@ -278,7 +278,7 @@ mod tests {
         let old = r#"{"schema": "bellows.run-record/1"}"#;
         assert_eq!(help(old, None), "use the version of bellows that wrote it");
         assert!(help("{", None).starts_with("`bellows runs report` draws"));
-        // `compare` asked to leave out --resume, which nobody had given.
+        // A comparison asked to leave out --resume, which nobody had given.
         assert_eq!(help(old, Some("begin anew")), "begin anew");
     }
 

@@ -40,9 +40,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use report::console;
 
-use crate::exit;
 use crate::failure::{Done, Failure};
+use crate::{exit, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -130,11 +131,15 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("More", &["broker", "help", "completions", "man"]),
 ];
 
+/// Columns before the description of a command in `bellows --help`.
+const INDENT: usize = 15;
+
 /// The grammar whose help shows commands in groups, which clap has for options only.
 fn grammar() -> clap::Command {
     let command = Cli::command();
     let styles = command.get_styles();
     let (header, literal) = (*styles.get_header(), *styles.get_literal());
+    let columns = output::style().prose_columns().saturating_sub(INDENT);
     let mut template =
         "{before-help}{about-with-newline}\n{usage-heading} {usage}\n\n".to_owned();
     for (title, names) in GROUPS {
@@ -143,7 +148,10 @@ fn grammar() -> clap::Command {
             let found = command.find_subcommand(name);
             let about = found.and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            template.push_str(&format!("  {literal}{name:11}{literal:#}  {about}\n"));
+            for (number, line) in console::wrap(&about, columns).iter().enumerate() {
+                let name = if number == 0 { *name } else { "" };
+                template.push_str(&format!("  {literal}{name:11}{literal:#}  {line}\n"));
+            }
         }
         template.push('\n');
     }
