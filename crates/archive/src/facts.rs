@@ -85,7 +85,7 @@ pub struct Facts {
     pub behind_proxy: Option<ConnectionTime>,
     /// TCP's figures of the connections to the broker.
     pub connections: Option<ConnectionTime>,
-    /// Throughput of the generator against the embedded broker (`bellows calibrate`).
+    /// Throughput of the generator against the embedded broker (`bellows doctor --calibrate`).
     pub capacity: Option<Capacity>,
     /// Facts that other parts of the summary hold.
     #[serde(skip)]

@@ -359,7 +359,7 @@ relay_held_ns: number | null,
 behind_relay: ConnectionTime | null,
 /** TCP's figures of the connections to the broker. */
 connections: ConnectionTime | null,
-/** Throughput of the generator against the embedded broker (`bellows calibrate`). */
+/** Throughput of the generator against the embedded broker (`bellows doctor --calibrate`). */
 capacity: Capacity | null, };
 
 /** An exchange. */

@@ -1,6 +1,5 @@
-//! `calibrate`: the generator's capacity on this machine.
+//! `doctor --calibrate`: the generator's capacity on this machine.
 
-use clap::Args;
 use measure::{Nanos, counted};
 use report::console::{self, LoadRow, Steps, WakeRow, sentence};
 use session::RunOptions;
@@ -9,91 +8,65 @@ use session::calibration::{self, Calibration, Keeping};
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
-const EXAMPLES: &str = "\
-Examples:
-  bellows calibrate             takes under a minute, on an otherwise idle machine
-  bellows calibrate --show      what is kept for this machine
-  bellows calibrate --json";
-
-/// Options of `bellows calibrate`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct CalibrateArgs {
-    /// Print the figures as a JSON object
-    #[arg(long)]
-    json: bool,
-    /// Measure nothing: show what is kept for this machine
-    #[arg(long)]
-    show: bool,
-    /// Show no progress
-    #[arg(long, env = "BELLOWS_QUIET")]
-    quiet: bool,
+/// Measures, keeps and prints the capacity, or prints the one that was kept where `show` asks for it.
+pub(super) fn execute(show: bool, quiet: bool, json: bool) -> Result<Done, Failure> {
+    let found = if show {
+        calibration::kept().ok_or_else(|| {
+            Failure::failed(
+                "nothing is kept for this machine and this version of bellows",
+                "run `bellows doctor --calibrate`",
+            )
+        })?
+    } else {
+        let found = measure(quiet)?;
+        match calibration::keep(&found) {
+            Ok(Keeping::Kept(_)) => {}
+            Ok(Keeping::Quieter) => {
+                warn("the one that was kept before stays: the machine had less to do beside it");
+            }
+            // The figures are right all the same, and are printed.
+            Err(source) => warn(&format!("the calibration could not be kept: {source}")),
+        }
+        found
+    };
+    if found.is_busy() {
+        warn(&format!(
+            "other processes used {:.1} of {} meanwhile: the figures are lower bounds; calibrate again when they are \
+             gone",
+            found.others_cores,
+            counted(u64::from(found.cores), "core")
+        ));
+    }
+    match json {
+        true => output::print_json(&found)?,
+        false => output::print(&table(&found))?,
+    }
+    Ok(Done::Fine)
 }
 
-impl CalibrateArgs {
-    /// Measures, keeps and prints.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let found = if self.show {
-            calibration::kept().ok_or_else(|| {
-                Failure::failed(
-                    "nothing is kept for this machine and this version of bellows",
-                    "run `bellows calibrate`",
-                )
-            })?
-        } else {
-            let found = self.measure()?;
-            match calibration::keep(&found) {
-                Ok(Keeping::Kept(_)) => {}
-                Ok(Keeping::Quieter) => {
-                    warn(
-                        "the one that was kept before stays: the machine had less to do beside it",
-                    );
-                }
-                // The figures are right all the same, and are printed.
-                Err(source) => warn(&format!("the calibration could not be kept: {source}")),
-            }
-            found
-        };
-        if found.is_busy() {
-            warn(&format!(
-                "other processes used {:.1} of {} meanwhile: the figures are lower bounds; \
-                 calibrate again when they are gone",
-                found.others_cores,
-                counted(u64::from(found.cores), "core")
-            ));
-        }
-        if self.json {
-            output::print_json(&found)?;
-        } else {
-            output::print(&table(&found))?;
-        }
-        Ok(Done::Fine)
-    }
-
-    fn measure(&self) -> Result<Calibration, Failure> {
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
-        let options = RunOptions {
-            runs_dir: None,
-            labels: archive::Labels::default(),
-            command: Vec::new(),
-            scenarios: session::SCENARIOS,
-            bellows_exe: std::env::current_exe().map_err(|e| {
-                Failure::io("find", std::path::Path::new("the bellows executable"), &e)
-            })?,
-            texts: session::Texts::default(),
-        };
-        let steps = match self.quiet {
-            true => Steps::Quiet,
-            false => Steps::new(output::style_aside()),
-        };
-        let found = session::calibrate(&options, &control, |done, of, text| {
-            steps.at(done, of, text);
-        });
-        steps.clear();
-        at_once.check()?;
-        Ok(found?)
-    }
+fn measure(quiet: bool) -> Result<Calibration, Failure> {
+    let control = load::Control::new();
+    let at_once = signals::stop_load(&control)?;
+    let options = RunOptions {
+        runs_dir: None,
+        labels: archive::Labels::default(),
+        command: Vec::new(),
+        scenarios: session::SCENARIOS,
+        bellows_exe: std::env::current_exe().map_err(|e| {
+            Failure::io("find", std::path::Path::new("the bellows executable"), &e)
+        })?,
+        texts: session::Texts::default(),
+    };
+    let steps = match quiet {
+        true => Steps::Quiet,
+        false => Steps::new(output::style_aside()),
+    };
+    let found = session::calibrate(&options, &control, |done, of, text| {
+        steps.at(done, of, text);
+    });
+    steps.clear();
+    at_once.check()?;
+    Ok(found?)
 }
 
 fn warn(text: &str) {

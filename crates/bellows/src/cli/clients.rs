@@ -1,5 +1,4 @@
-//! Options on destinations, producers and consumers that `client`, `producer` and `consumer` share with
-//! `artemis perf`, by Artemis' names.
+//! Options on destinations, producers and consumers that `client` shares with `artemis perf`, by Artemis' names.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +66,7 @@ pub(super) struct Producing {
 pub(super) struct Consuming {
     /// Consumers per destination, or per shared subscription
     #[arg(long, value_name = "N", default_value_t = Consumers::default().per_destination, value_parser = from_one)]
-    consumers: usize,
+    pub(super) consumers: usize,
     /// Acknowledge in transactions of --commit-interval deliveries, or of one
     #[arg(long)]
     pub(super) tx: bool,
@@ -87,7 +86,7 @@ pub(super) struct ConsumerSide {
     #[arg(long, value_name = "URL")]
     pub(super) consumer_url: Option<Url>,
     /// Connections that all consumers share, with a channel each; 0 = one connection each
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, alias = "num-connections", value_name = "N", default_value_t = 0)]
     pub(super) consumer_connections: usize,
 }
 
@@ -165,6 +164,10 @@ impl ConsumerSide {
         let Some(url) = self.consumer_url else {
             return vec![spec];
         };
+        if spec.producers == 0 {
+            let url = Some(url.0);
+            return vec![LoadSpec { url, ..spec }];
+        }
         let consumers = LoadSpec {
             producers: 0,
             rate: None,
@@ -181,5 +184,28 @@ impl ConsumerSide {
             ..spec
         };
         vec![consumers, producers]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consumers_alone_connect_where_consumers_do() {
+        let side = ConsumerSide {
+            consumer_url: Some(Url("amqp://other".to_owned())),
+            consumer_connections: 0,
+        };
+        let load = side.split(LoadSpec {
+            producers: 0,
+            message_count: 7,
+            ..LoadSpec::default()
+        });
+        let found: Vec<_> = load
+            .iter()
+            .map(|it| (it.url.as_deref(), it.message_count))
+            .collect();
+        assert_eq!(found, [(Some("amqp://other"), 7)]);
     }
 }

@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory};
 use experiment::{LoadSpec, OptionNames};
 use web::Secret;
 
-use super::Cli;
+use super::{Cli, old_names};
 
 /// A URL, whose password `Debug` does not show.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ impl Header {
     }
 }
 
-/// Options of `client`, `producer`, `consumer`, `churn`, `probe` and `artemis perf` that are not called like the key of
+/// Options of `client`, `churn`, `probe` and `artemis perf` that are not called like the key of
 /// an experiment that they set.
 pub(super) const OPTION_NAMES: OptionNames = &[
     ("load.0.url", "--consumer-url"),
@@ -120,6 +120,7 @@ pub(super) fn archived(args: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut words = vec!["bellows".to_owned()];
     let mut command = Cli::command();
     command.build();
+    let args = old_names::current(args);
     if let Ok(matches) = command.clone().try_get_matches_from(args) {
         add(&command, &matches, &mut words);
     }
@@ -405,6 +406,10 @@ mod tests {
                     "5",
                 ][..],
                 "bellows client --password *** --url amqp://me@h:5672/ queue://a --rate 5",
+            ),
+            (
+                &["producer", "queue://a", "--rate", "5"],
+                "bellows client --consumers 0 queue://a --rate 5",
             ),
             (
                 &[

@@ -1,4 +1,4 @@
-//! `compare`: the difference between existing runs of two sides, or between histogram logs of any tool.
+//! Runs of two sides that exist, or histogram logs of any tool, as `ab` compares them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,63 +14,64 @@ use study::{
     read_logs,
 };
 
-use super::args::RunsDir;
 use super::paired::ComparisonFiles;
 use super::paired::{self, PairedFolder, ended};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
 
-const EXAMPLES: &str = "\
-Examples:
-  bellows compare 7k2q x3m4 --with 9d1f c8p0
-  bellows compare tag=before --with tag=after
-  bellows compare tag=before --with tag=after --margin 2% --json
-  bellows compare tag=before --with tag=after --paired
-  bellows compare baseline/ --with new/ -o comparison.html --junit comparison.xml
-  bellows compare 7k2q --flame what-changed.svg
-  bellows compare 7k2q --margin 2%        runs in turns, of `bellows ab`, decided once more
-  bellows compare a1.hlog a2.hlog --with b1.hlog b2.hlog -o page.html   HDR logs of any tool
-  bellows compare before.hlog --with after.hlog --unit us
-
-A folder that is no run stands for all runs in it. A histogram log is a run of which nothing but its latencies is \
-known. A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot \
-tell. `bellows help comparison` says how it is decided.";
-
 /// Name of a comparison of which no run is known yet.
 const COMPARISON: &str = "comparison";
 /// Runs of one command line, all sides together.
 const MOST_RUNS: usize = 2_000;
 
-/// Options of `bellows compare`.
+/// Options for runs that exist.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct CompareArgs {
-    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs` (tag=before); or HDR
-    /// histogram logs
-    #[arg(value_name = "RUN", required = true, add = complete::runs())]
-    a: Vec<String>,
-    /// Runs of B; none where A is a folder of runs in turns, which has both sides
-    #[arg(long = "with", value_name = "RUN", num_args = 1.., add = complete::runs())]
-    b: Vec<String>,
+pub(super) struct ExistingArgs {
+    /// Existing runs of B, compared with those of A that come first; a folder of runs in turns needs none
+    #[arg(long, value_name = "RUN", num_args = 1.., add = complete::runs(), help_heading = EXISTING)]
+    pub(super) with: Vec<String>,
     /// The first run of A and the first of B are a pair, and so on: for runs made in turns
-    #[arg(long)]
+    #[arg(long, help_heading = EXISTING)]
     paired: bool,
     /// Unit of histogram logs that do not name theirs [default: us for those of Artemis perf, else ns]
-    #[arg(long, value_name = "UNIT", value_enum)]
+    #[arg(long, value_name = "UNIT", value_enum, help_heading = EXISTING)]
     unit: Option<RecordedUnit>,
-    #[command(flatten)]
-    margins: Margins,
     /// Compare also what differs in machine or load, and invalid runs; the result says so
-    #[arg(long)]
+    #[arg(long, help_heading = EXISTING)]
     force: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    files: ComparisonFiles,
-    #[command(flatten)]
-    runs: RunsDir,
+}
+
+/// Heading of options for runs that exist.
+const EXISTING: &str = "Existing runs";
+
+impl ExistingArgs {
+    /// The first option, but for `--with`, that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--paired", self.paired),
+            ("--unit", self.unit.is_some()),
+            ("--force", self.force),
+        ];
+        let given = options.into_iter().find(|(_, given)| *given);
+        given.map(|(option, _)| option)
+    }
+}
+
+/// Runs that exist, and how they are compared.
+pub(super) struct ExistingRuns<'a> {
+    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs`; or histogram logs.
+    pub(super) a: &'a [String],
+    /// Runs of B, and options.
+    pub(super) args: &'a ExistingArgs,
+    /// Differences that matter.
+    pub(super) margins: Margins,
+    /// Files for the decision.
+    pub(super) files: &'a ComparisonFiles,
+    /// Print one JSON object.
+    pub(super) json: bool,
+    /// Folder of runs.
+    pub(super) runs: &'a Path,
 }
 
 /// Differences that matter, and the confidence required.
@@ -99,28 +100,28 @@ impl Margins {
     }
 }
 
-impl CompareArgs {
+impl ExistingRuns<'_> {
     /// Compares and prints.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
+    pub(super) fn compare(&self) -> Result<Done, Failure> {
         let options = ComparisonOptions {
-            paired: self.paired,
-            force: self.force,
+            paired: self.args.paired,
+            force: self.args.force,
             ..self.margins.options()
         };
-        if are_logs(&self.a, &self.b)? {
+        if are_logs(self.a, &self.args.with)? {
             return self.compare_logs(options);
         }
-        if self.unit.is_some() {
+        if self.args.unit.is_some() {
             return Err(Failure::usage(
                 "--unit is for histogram logs",
                 "leave it out: runs know the unit of their latencies",
             ));
         }
-        if self.b.is_empty() {
+        if self.args.with.is_empty() {
             return self.compare_turns(options);
         }
         self.files.begin(COMPARISON)?;
-        let (a, b) = (self.runs(&self.a)?, self.runs(&self.b)?);
+        let (a, b) = (self.named_runs(self.a)?, self.named_runs(&self.args.with)?);
         if let Some(twice) = a.iter().find(|run| b.iter().any(|it| it.0.id == run.0.id)) {
             return Err(
                 Failure::usage("a run stands on both sides", "name it on one side only")
@@ -161,7 +162,7 @@ impl CompareArgs {
     fn compare_logs(&self, options: ComparisonOptions) -> Result<Done, Failure> {
         self.files.check_logs()?;
         self.files.begin(COMPARISON)?;
-        let logs = compared_logs(&self.a, &self.b, self.unit, options)?;
+        let logs = compared_logs(self.a, &self.args.with, self.args.unit, options)?;
         let compared = ComparedMatrix::of_one(COMPARISON, logs.compared);
         paired::print(&compared, self.json)?;
         self.files.write(&compared, |beside| {
@@ -182,10 +183,10 @@ impl CompareArgs {
     fn compare_turns(&self, options: ComparisonOptions) -> Result<Done, Failure> {
         let help =
             "--with names the runs of B; a folder of runs in turns (`bellows ab`) needs none";
-        let [named] = self.a.as_slice() else {
+        let [named] = self.a else {
             return Err(Failure::usage("there is nothing to compare with", help));
         };
-        let Some(dir) = find::paired_folder(named, &self.runs.runs)? else {
+        let Some(dir) = find::paired_folder(named, self.runs)? else {
             return Err(Failure::usage("there is nothing to compare with", help).observed(named));
         };
         let folder = PairedFolder::read(&dir, None)?;
@@ -198,12 +199,12 @@ impl CompareArgs {
         let mut compared = folder.compare(&looks, options).map_err(Failure::Failed)?;
         compared.break_off(before.and_then(|it| it.broke_off.clone()));
         paired::print(&compared, self.json)?;
-        folder.write_files(&self.files, &compared)?;
+        folder.write_files(self.files, &compared)?;
         Ok(ended(&compared))
     }
 
     /// The runs that were named with their folders, the oldest first where a filter names several.
-    fn runs(&self, named: &[String]) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
+    fn named_runs(&self, named: &[String]) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
         let mut runs: Vec<(RunRecord, PathBuf)> = Vec::new();
         for name in named {
             for run in self.named(name)? {
@@ -223,7 +224,7 @@ impl CompareArgs {
     }
 
     fn named(&self, name: &str) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
-        let dir = &self.runs.runs;
+        let dir = self.runs;
         let path = Path::new(name);
         if is_folder_of_runs(path) {
             return readable(find::list(path)?, || {
@@ -325,6 +326,11 @@ pub(super) fn level(text: &str) -> Result<f64, String> {
 /// Ends of names that are logs, also where no such file exists.
 const ENDS: [&str; 2] = [".hlog", ".hlog.gz"];
 
+/// Whether a name is that of a histogram log.
+pub(super) fn is_log_name(name: &str) -> bool {
+    ENDS.iter().any(|end| name.ends_with(end))
+}
+
 /// The unit that a log was recorded in.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum RecordedUnit {
@@ -358,8 +364,7 @@ struct ComparedLogs {
 /// # Errors
 /// Where some are and some are runs.
 fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
-    let is_log =
-        |name: &&String| Path::new(name).is_file() || ENDS.iter().any(|end| name.ends_with(end));
+    let is_log = |name: &&String| Path::new(name).is_file() || is_log_name(name);
     let all = || a.iter().chain(b);
     let Some(log) = all().find(is_log) else {
         return Ok(false);

@@ -48,17 +48,22 @@ fi
 
 /// Ready-made experiments and files of one's own.
 pub(super) fn experiments() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| {
-        let named = experiment::built_ins();
-        let named = named
-            .into_iter()
-            .map(|it| (it.name.to_owned(), it.description()));
-        let is_experiment = |path: &Path| path.extension().is_some_and(|it| it == "toml");
-        let files = PathCompleter::file().filter(is_experiment);
-        starting_with(typed, named)
-            .chain(words(files.complete(typed)))
-            .collect()
-    })
+    ArgValueCompleter::new(|typed: &OsStr| experiment_names(typed).collect())
+}
+
+/// Experiments, and runs of the usual folder.
+pub(super) fn experiments_and_runs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| experiment_names(typed).chain(run_ids(typed)).collect())
+}
+
+fn experiment_names(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
+    let named = experiment::built_ins();
+    let named = named
+        .into_iter()
+        .map(|it| (it.name.to_owned(), it.description()));
+    let is_experiment = |path: &Path| path.extension().is_some_and(|it| it == "toml");
+    let files = PathCompleter::file().filter(is_experiment);
+    starting_with(typed, named).chain(words(files.complete(typed)))
 }
 
 /// Runs of the usual folder, by their ids.

@@ -12,7 +12,7 @@ use stacks::incomparable;
 
 use super::profile_part::{PartArgs, ProfilePart};
 use super::top::{By, identifiers_only, no_waits};
-use super::{complete, flame};
+use super::{complete, find, flame};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -20,8 +20,8 @@ const EXAMPLES: &str = "\
 Examples:
   bellows diff 7k2q last
   bellows diff before.pb.gz after.pb.gz -o difference.svg
-  bellows diff last --from 12 --to 15
-  bellows diff last --where 'end-to-end p99 > 50ms' -o slow.svg
+  bellows diff --from 12 --to 15
+  bellows diff --where 'end-to-end p99 > 50ms' -o slow.svg
   bellows diff 7k2q last --by class
   bellows diff 7k2q last -o difference.folded
 
@@ -32,8 +32,8 @@ A is what is compared with, B what is compared. With one profile, B is the part 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DiffArgs {
-    /// The baseline: a run or a file, as `bellows top` takes it
-    #[arg(value_name = "A", add = complete::profiles())]
+    /// The baseline: a run or a file, as `bellows top` takes it; the last run if absent
+    #[arg(value_name = "A", default_value = find::LAST, hide_default_value = true, add = complete::profiles())]
     a: String,
     /// The profile to compare with A [default: a part of A, compared with the rest]
     #[arg(value_name = "B", add = complete::profiles())]

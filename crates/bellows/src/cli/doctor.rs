@@ -1,23 +1,37 @@
-//! `doctor`: checks of this machine for measuring.
+//! `doctor`: checks of this machine for measuring, and the generator's capacity on it.
 
 use clap::Args;
 use report::console::{self, CheckRow, CheckStatus};
 use serde::Serialize;
 use session::doctor::{Check, Status};
 
+use super::calibrate;
 use crate::failure::{Done, Failure};
 use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
   bellows doctor
-  bellows doctor --json";
+  bellows doctor --json
+  bellows doctor --calibrate           under a minute, on an otherwise idle machine
+  bellows doctor --calibrate --show    the figures kept for this machine
+
+--calibrate measures how much load this machine can generate, which verdicts of later runs compare with.";
 
 /// Options of `bellows doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// Print the checks as a JSON array
+    /// Measure the generator's capacity, for the verdicts of later runs
+    #[arg(long)]
+    calibrate: bool,
+    /// With --calibrate: measure nothing, show what is kept for this machine
+    #[arg(long, requires = "calibrate")]
+    show: bool,
+    /// With --calibrate: show no progress
+    #[arg(long, env = "BELLOWS_QUIET")]
+    quiet: bool,
+    /// Print the checks as a JSON array, or the capacity as a JSON object
     #[arg(long)]
     json: bool,
 }
@@ -33,8 +47,11 @@ struct Row<'a> {
 }
 
 impl DoctorArgs {
-    /// Prints the checks. What is not in order is a finding, not a failure.
+    /// Prints the checks, or the capacity. What is not in order is a finding, not a failure.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
+        if self.calibrate {
+            return calibrate::execute(self.show, self.quiet, self.json);
+        }
         let checks = session::doctor::checks();
         if self.json {
             output::print_json(&checks.iter().map(json).collect::<Vec<_>>())?;

@@ -31,7 +31,7 @@ pub(super) fn unreadable(entry: &RunEntry, help: Option<&str>) -> Failure {
     let why = entry.record.as_ref().err().map_or("", String::as_str);
     // A report is drawn where the record is missing or cut off, and not of another version's.
     let own = || match RunReader::open(&entry.dir) {
-        Ok(_) => "`bellows report` draws what is left of it".to_owned(),
+        Ok(_) => "`bellows runs report` draws what is left of it".to_owned(),
         Err(error) => error.problem().help,
     };
     let help = help.map_or_else(own, str::to_owned);
@@ -79,11 +79,11 @@ fn is_a_folder_of_runs(name: &str, runs: &Path) -> Option<Failure> {
     let (what, help) = match kind {
         FolderKind::Pairs => (
             "runs in turns",
-            "name one of its runs, or let it stand alone: `bellows compare FOLDER`",
+            "name one of its runs, or let it stand alone: `bellows ab FOLDER`",
         ),
         FolderKind::Limit => (
             "trials of rates",
-            "name one of its runs, or draw it: `bellows report FOLDER`",
+            "name one of its runs, or draw it: `bellows runs report FOLDER`",
         ),
     };
     let failure = Failure::failed(format!("{name:?} is a folder of {what}, and no run"), help);
@@ -263,7 +263,7 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
 mod tests {
     use super::*;
 
-    /// `bellows report` refuses a run of another version, of which the help said that it draws what is left.
+    /// `bellows runs report` refuses a run of another version, of which the help said that it draws what is left.
     #[test]
     fn what_helps_with_a_run_that_cannot_be_read_depends_on_why() {
         let dir = tempfile::tempdir().unwrap();
@@ -277,8 +277,8 @@ mod tests {
         };
         let old = r#"{"schema": "bellows.run-record/1"}"#;
         assert_eq!(help(old, None), "use the version of bellows that wrote it");
-        assert!(help("{", None).starts_with("`bellows report` draws"));
-        // `compare` asked to leave out --resume, which nobody had given.
+        assert!(help("{", None).starts_with("`bellows runs report` draws"));
+        // A comparison asked to leave out --resume, which nobody had given.
         assert_eq!(help(old, Some("begin anew")), "begin anew");
     }
 

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use measure::Problem;
 use stacks::Heading;
 
+use super::fold::CollapseArgs;
 use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
@@ -14,22 +15,29 @@ use crate::{output, pictures};
 
 /// Names of standard output. Opening it a second time would overwrite the first one's output.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+/// The format for which `perf script`'s text is not read as a profile.
+const STACKCOLLAPSE: &str = "stackcollapse";
+/// File with folded text where none is named.
+const COLLAPSED: &str = "cpu.folded";
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows flame last -o cpu.svg
+  bellows flame -o cpu.svg
   bellows flame last --from 10 --to 12 -o stall.svg --title 'ten to twelve'
   bellows flame last --where stall -o stall.svg
   bellows flame last --event mmap -o mmap.svg
   bellows flame last -o cpu.speedscope.json
   bellows flame profile.pb.gz --format firefox -o cpu.json.gz
   bellows flame cpu.folded -o - > cpu.svg
+  perf script | bellows flame - --format stackcollapse -o - > cpu.folded
+  bellows flame script.txt --format stackcollapse --all --tid -o - | grep beam.smp
 
-`bellows help profile-formats` says what can be read, and what each format loses.";
+`bellows help profile-formats` says what can be read, and what each format loses. --format stackcollapse writes a line \
+per stack, `comm;root;…;leaf count`, sorted; byte for byte as FlameGraph's stackcollapse-perf.pl.";
 
 /// Options of `bellows flame`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("event", |arg| arg.alias("event-filter")))]
 pub(crate) struct FlameArgs {
     #[command(flatten)]
     profile: ProfileArgs,
@@ -38,16 +46,35 @@ pub(crate) struct FlameArgs {
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format to write [default: by the end of the file's name]
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Output::values()))]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(formats()))]
     format: Option<String>,
     /// Heading of the flame graph
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+    #[command(flatten)]
+    collapse: CollapseArgs,
+}
+
+/// The formats that are written.
+fn formats() -> Vec<PossibleValue> {
+    let mut formats = Output::values();
+    let help = "stacks of the text of `perf script`, as stackcollapse-perf.pl folds them";
+    formats.push(PossibleValue::new(STACKCOLLAPSE).help(help));
+    formats
 }
 
 impl FlameArgs {
     /// Draws it.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
+        if self.format.as_deref() == Some(STACKCOLLAPSE) {
+            return self.fold();
+        }
+        if self.collapse != CollapseArgs::default() {
+            return Err(Failure::usage(
+                "several files, and stackcollapse-perf.pl's options, are for --format stackcollapse",
+                "leave them out, or give --format stackcollapse",
+            ));
+        }
         let named = self.format.as_deref().and_then(Output::named);
         let format = match (named, &self.output) {
             (Some(format), _) => format,
@@ -71,34 +98,59 @@ impl FlameArgs {
             }),
         };
         let content = format.write(profile, &heading)?;
-        match self.output {
-            Some(file) if is_stdout(&file) => output::data(&content)?,
-            Some(file) => {
-                if is_source(&file, &source) {
-                    return Err(would_replace(&file, SOURCE));
-                }
-                let written = stacks::write_output(&file, &content);
-                tell(&file, written)?;
-            }
-            None => {
-                let file = usual_file(format.usual_name(&event), &source)?;
-                // Nobody named it, so a link of this name, too, is replaced and not followed.
-                let written = stacks::replace_file(&file, &content);
-                tell(&file, written)?;
-            }
-        }
-        Ok(Done::Fine)
+        let usual = format.usual_name(&event);
+        write(self.output, usual, &[source], &content)
     }
+
+    /// Folds the text of `perf script`.
+    fn fold(self) -> Result<Done, Failure> {
+        if self.title.is_some() {
+            return Err(Failure::usage(
+                "folded text has no heading",
+                "leave out --title",
+            ));
+        }
+        let (first, event) = self.profile.text()?;
+        let files = self.collapse.files(first);
+        let content = self.collapse.fold(&files, event)?;
+        write(self.output, COLLAPSED.to_owned(), &files, &content)
+    }
+}
+
+/// Writes a file: the one that was named, or one of the usual name in the current folder.
+fn write(
+    named: Option<PathBuf>,
+    usual: String,
+    sources: &[PathBuf],
+    content: &[u8],
+) -> Result<Done, Failure> {
+    match named {
+        Some(file) if is_stdout(&file) => output::data(content)?,
+        Some(file) => {
+            if sources.iter().any(|source| is_source(&file, source)) {
+                return Err(would_replace(&file, SOURCE));
+            }
+            let written = stacks::write_output(&file, content);
+            tell(&file, written)?;
+        }
+        None => {
+            let file = usual_file(usual, sources)?;
+            // Nobody named it, so a link of this name, too, is replaced and not followed.
+            let written = stacks::replace_file(&file, content);
+            tell(&file, written)?;
+        }
+    }
+    Ok(Done::Fine)
 }
 
 pub(super) fn is_stdout(file: &Path) -> bool {
     STDOUT.iter().any(|name| file == Path::new(name))
 }
 
-/// The file of this name in the current folder, unless it is the source, or part of a recording.
-fn usual_file(name: String, source: &Path) -> Result<PathBuf, Failure> {
+/// The file of this name in the current folder, unless it is a source, or part of a recording.
+fn usual_file(name: String, sources: &[PathBuf]) -> Result<PathBuf, Failure> {
     let file = PathBuf::from(name);
-    if is_source(&file, source) {
+    if sources.iter().any(|source| is_source(&file, source)) {
         return Err(would_replace(&file, SOURCE));
     }
     if Path::new(archive::file::RECORD).exists() {

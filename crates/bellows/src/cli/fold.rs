@@ -1,4 +1,5 @@
-//! `fold`: the text of `perf script` as folded stacks, byte for byte as `stackcollapse-perf.pl` writes them.
+//! `flame --format stackcollapse`: the text of `perf script` as folded stacks, byte for byte as `stackcollapse-perf.pl`
+//! writes them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,40 +16,29 @@ use stacks::{
     Beginning, Collapse, CollapseOptions, Inlined, other_than_text, read_problem, unpacked,
 };
 
-use crate::failure::{Done, Failure};
+use crate::failure::Failure;
 use crate::{output, profile_formats};
 
-const EXAMPLES: &str = "\
-Examples:
-  perf script | bellows fold > cpu.folded
-  bellows fold script.txt > cpu.folded
-  bellows fold --all --tid script.txt | grep beam.smp
-  bellows fold --event-filter cpu-clock script.txt
-
-A line per stack, `comm;root;…;leaf count`, sorted; the same bytes as FlameGraph's \
-stackcollapse-perf.pl, whose flags these are. `bellows flame` and `bellows top` read the text \
-of `perf script` by themselves.";
-
-/// Options of `bellows fold`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct FoldArgs {
-    /// Files with the text of `perf script`, also packed with gzip; - or none is standard input
+/// Options of `bellows flame --format stackcollapse`, by the script's names.
+#[derive(Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "With --format stackcollapse, as stackcollapse-perf.pl")]
+pub(super) struct CollapseArgs {
+    /// Further texts of `perf script`, folded as one
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Add the process's number to its name
+    /// Add the process id to the command name
     #[arg(long)]
     pid: bool,
-    /// Add the numbers of process and thread to the name
+    /// Add process and thread id to the command name
     #[arg(long)]
     tid: bool,
-    /// Mark functions of the kernel with _[k]
+    /// Mark kernel functions with _[k]
     #[arg(long)]
     kernel: bool,
-    /// Mark compiled functions with _[j]
+    /// Mark JIT-compiled functions with _[j]
     #[arg(long)]
     jit: bool,
-    /// Mark both
+    /// --kernel and --jit
     #[arg(long)]
     all: bool,
     /// Show the address of a function without a name
@@ -63,14 +53,19 @@ pub(crate) struct FoldArgs {
     /// Read the text of `perf script -F +srcline`, and add file and line
     #[arg(long)]
     srcline: bool,
-    /// Fold the samples of this event [default: the first]
-    #[arg(long, value_name = "EVENT")]
-    event_filter: Option<String>,
 }
 
-impl FoldArgs {
-    /// Folds all files as one text.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
+impl CollapseArgs {
+    /// The files to fold as one text; without any, standard input.
+    pub(super) fn files(&self, first: Option<&str>) -> Vec<PathBuf> {
+        let first = PathBuf::from(first.unwrap_or("-"));
+        std::iter::once(first)
+            .chain(self.files.iter().cloned())
+            .collect()
+    }
+
+    /// The folded samples of an event of these files: of the first one where none is named.
+    pub(super) fn fold(&self, files: &[PathBuf], event: Option<&str>) -> Result<Vec<u8>, Failure> {
         let mut collapse = Collapse::new(CollapseOptions {
             pid: self.pid,
             tid: self.tid,
@@ -78,16 +73,11 @@ impl FoldArgs {
             jit: self.jit || self.all,
             addresses: self.addrs,
             source_lines: self.srcline,
-            event: self.event_filter,
+            event: event.map(str::to_owned),
         });
         let mut tool = match self.inline {
             true => Some(InlinedFunctions::new(self.context)?),
             false => None,
-        };
-        let stdin = [PathBuf::from("-")];
-        let files = match self.files.as_slice() {
-            [] => &stdin,
-            files => files,
         };
         for file in files {
             read(&mut collapse, file, tool.as_mut())?;
@@ -100,8 +90,7 @@ impl FoldArgs {
         }
         let mut text = Vec::new();
         collapse.write(&mut text)?;
-        output::data(&text)?;
-        Ok(Done::Fine)
+        Ok(text)
     }
 }
 
@@ -151,7 +140,7 @@ fn read(
     if is_stdin && io::stdin().is_terminal() {
         return Err(Failure::usage(
             "nothing comes from a terminal",
-            "name a file, or pipe into it: `perf script | bellows fold`",
+            "name a file, or pipe into it: `perf script | bellows flame - --format stackcollapse -o -`",
         ));
     }
     let failed = |source: io::Error| read_problem(file, &source);

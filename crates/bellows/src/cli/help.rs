@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::engine::ArgValueCompleter;
 use report::console;
 
-use super::{Cli, complete};
+use super::{Cli, complete, grammar, old_names};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -106,7 +106,9 @@ impl HelpArgs {
                     let cause = format!("the topic {name:?} has no part {extra:?}");
                     return Err(Failure::usage(cause, help).observed(extra));
                 }
-                (None, _) => output::print(&usage(&self.names)?)?,
+                (None, _) => {
+                    output::print(&usage(&old_names::current_command(&self.names))?)?;
+                }
             },
         }
         Ok(Done::Fine)
@@ -172,7 +174,7 @@ fn overview() -> String {
     for (name, title) in topics() {
         page.push_str(&format!("| bellows help {name} | {title} |\n"));
     }
-    let commands = styled(Cli::command().render_help());
+    let commands = styled(grammar().render_help());
     format!(
         "{commands}\n{}",
         console::page(&page, topic_of, output::style())

@@ -1,5 +1,5 @@
-//! `client`, `producer` and `consumer`: ad-hoc load on a broker that runs already, by Artemis
-//! `perf`'s names and defaults where they mean the same.
+//! `client`: ad-hoc load on a broker that runs already, by Artemis `perf`'s names and defaults where they mean the
+//! same.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use super::perform::{self, RunningBrokerArgs};
 use crate::failure::{Done, Failure};
 
-const CLIENT_EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --warmup 5 --duration 20
   bellows client queue://TEST --rate 30k --show-latency --duration 60
@@ -26,21 +26,13 @@ Examples:
   bellows client --think-time 10ms --producers 50 --duration 60
   bellows client queue://rpc --request-reply --rate 500 --duration 30
   bellows client queue://a queue://b --exchange both --exchange-type fanout --delete --duration 30
-  bellows client topic://events --producers 3 --consumers 2 --num-destinations 10 --duration 30";
-
-const PRODUCER_EXAMPLES: &str = "\
-Examples:
-  bellows producer queue://TEST --max-pending 100 --message-count 1000000
-  bellows producer queue://log --queue-type stream --max-pending 2000 --duration 60";
-
-const CONSUMER_EXAMPLES: &str = "\
-Examples:
-  bellows consumer queue://TEST --message-count 1000000
-  bellows consumer queue://TEST --consumers 4 --prefetch 500 --ack-every 100 --duration 60";
+  bellows client topic://events --producers 3 --consumers 2 --num-destinations 10 --duration 30
+  bellows client queue://log --consumers 0 --queue-type stream --max-pending 2000 --duration 60
+  bellows client queue://TEST --producers 0 --consumers 4 --ack-every 100 --duration 60";
 
 /// Options of `bellows client`.
 #[derive(Debug, Args)]
-#[command(after_help = CLIENT_EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("producers", or_none), mut_arg("consumers", or_none))]
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     common: Common,
@@ -54,29 +46,6 @@ pub(crate) struct ClientArgs {
     /// reply-to, and the reply acknowledges the request
     #[arg(long, conflicts_with_all = ["no_confirm", "commit_interval"])]
     request_reply: bool,
-}
-
-/// Options of `bellows producer`.
-#[derive(Debug, Args)]
-#[command(after_help = PRODUCER_EXAMPLES)]
-pub(crate) struct ProducerArgs {
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    sending: Sending,
-}
-
-/// Options of `bellows consumer`.
-#[derive(Debug, Args)]
-#[command(after_help = CONSUMER_EXAMPLES)]
-pub(crate) struct ConsumerArgs {
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    receiving: Receiving,
-    /// Connections that all consumers share, with a channel each; 0 = one connection each
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    num_connections: usize,
 }
 
 /// How long, on how many threads, and on which queues.
@@ -205,6 +174,16 @@ struct Receiving {
 impl ClientArgs {
     /// Sends and receives.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
+        self.check()?;
+        let clients = (
+            self.sending.producing.producers,
+            self.receiving.consuming.consumers,
+        );
+        let name = match clients {
+            (_, 0) => "producer",
+            (0, _) => "consumer",
+            _ => "client",
+        };
         let spec = self.sending.fill(self.common.spec(), &self.common);
         let connections = self.consumer_side.consumer_connections;
         let spec = LoadSpec {
@@ -213,35 +192,43 @@ impl ClientArgs {
             ..spec
         };
         let load = self.consumer_side.split(spec);
-        self.common.execute("client", load)
+        self.common.execute(name, load)
     }
-}
 
-impl ProducerArgs {
-    /// Runs the producers.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let mut spec = self.sending.fill(self.common.spec(), &self.common);
-        spec.consumers.per_destination = 0;
-        self.common.execute("producer", vec![spec])
-    }
-}
-
-impl ConsumerArgs {
-    /// Runs the consumers.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
-        if self.common.on.commit_interval > 0 && !self.receiving.consuming.tx {
-            return Err(Failure::usage(
-                "--commit-interval is for transactions, and this consumer has none",
-                "add --tx, or leave it out",
-            ));
-        }
-        let consumers = self.receiving.consumers(&self.common, self.num_connections);
-        let spec = LoadSpec {
-            producers: 0,
-            consumers,
-            ..self.common.spec()
+    /// Refuses options of producers, or of consumers, where there are none.
+    fn check(&self) -> Result<(), Failure> {
+        let (sending, consuming) = (&self.sending, &self.receiving.consuming);
+        let (without, unused) = match (sending.producing.producers, consuming.consumers) {
+            (0, _) => (
+                "--producers 0",
+                [
+                    ("--rate", sending.producing.rate.is_some()),
+                    ("--schedule", sending.schedule.is_some()),
+                    ("--think-time", sending.think_time.is_some()),
+                    (
+                        "--commit-interval without --tx",
+                        self.common.on.commit_interval > 0 && !consuming.tx,
+                    ),
+                ],
+            ),
+            (_, 0) => (
+                "--consumers 0",
+                [
+                    ("--consumer-url", self.consumer_side.consumer_url.is_some()),
+                    ("--tx", consuming.tx),
+                    ("--durable", consuming.durable),
+                    ("--shared", consuming.shared > 0),
+                ],
+            ),
+            _ => return Ok(()),
         };
-        self.common.execute("consumer", vec![spec])
+        match unused.into_iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::usage(
+                format!("{option} has no effect with {without}"),
+                format!("leave out one of the two, {option} or {without}"),
+            )),
+        }
     }
 }
 
@@ -349,6 +336,11 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     std::fs::copy(from, to)
         .map(|_| ())
         .map_err(|e| Failure::io("write", to, &e))
+}
+
+/// An option of `client` that takes 0, too: no client of that kind.
+fn or_none(arg: clap::Arg) -> clap::Arg {
+    arg.value_parser(clap::value_parser!(usize))
 }
 
 fn argument(text: &str) -> Result<(String, Argument), String> {

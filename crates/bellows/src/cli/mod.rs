@@ -18,10 +18,10 @@ mod find;
 mod flame;
 mod fold;
 mod help;
-mod history;
 mod limit;
 mod load;
 mod metrics;
+mod old_names;
 mod paired;
 mod perf_test;
 pub(crate) mod perform;
@@ -29,7 +29,6 @@ mod probe;
 mod profile_part;
 mod record;
 mod record_every;
-mod report;
 mod run;
 mod runs;
 mod scrape;
@@ -41,16 +40,17 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use report::console;
 
-use crate::exit;
 use crate::failure::{Done, Failure};
+use crate::{exit, output};
 
 const EXAMPLES: &str = "\
 Examples:
   bellows demo                       load the embedded broker, profile it, write a report
   bellows run stream-publish         the same with a disposable RabbitMQ
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --duration 20
-  bellows top last                   which functions used the broker's CPU in the last run
+  bellows top                        which functions used the broker's CPU in the last run
   bellows ab stream-publish --b-set broker.schedulers=1 --pairs 8     what changed, and why
   bellows help getting-started       a topic; `bellows help` lists all of them
 
@@ -67,68 +67,98 @@ struct Cli {
     command: Command,
 }
 
-/// The commands.
+/// The commands, in the order of their groups.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Load the embedded broker, profile it, write a report: no set-up
+    /// Load the embedded broker, profile it, write a report; no set-up
     Demo(run::DemoArgs),
-    /// Run an experiment: broker, load, profile, run folder, report
+    /// Run an experiment: broker, load, profile, report
     Run(run::RunArgs),
-    /// Send to and receive from a broker that runs already
+    /// Send to and receive from a running broker
     Client(load::ClientArgs),
-    /// Send to a broker that runs already
-    Producer(load::ProducerArgs),
-    /// Receive from a broker that runs already
-    Consumer(load::ConsumerArgs),
     /// Open and close connections, channels or queues at a rate
     Churn(churn::ChurnArgs),
-    /// Request pages of Prometheus metrics on a schedule: their cost, and series of them
-    Scrape(scrape::ScrapeArgs),
-    /// Send HTTP requests at fixed times, and measure their latency
+    /// Send HTTP requests on a schedule; measure their latency
     Probe(probe::ProbeArgs),
-    /// Look inside an Erlang node, where nothing is installed and nothing is left
+    /// Scrape Prometheus metrics; measure what scraping costs
+    Scrape(scrape::ScrapeArgs),
+    /// Find the highest rate at which all requirements hold
+    Limit(limit::LimitArgs),
+    /// Profile a running process
+    Record(record::RecordArgs),
+    /// List the functions that used the most CPU
+    Top(top::TopArgs),
+    /// Draw a profile as a flame graph, or convert it
+    Flame(flame::FlameArgs),
+    /// Compare two profiles, or a part of one with the rest
+    Diff(diff::DiffArgs),
+    /// Compare two configurations: alternating runs, or existing ones
+    Ab(ab::AbArgs),
+    /// Inspect a running Erlang node; leaves nothing behind
     Erlang(erlang::ErlangArgs),
-    /// Artemis' performance tools, by their own command lines
-    Artemis(artemis::ArtemisArgs),
-    /// Send and receive as PerfTest does: its command line, its output
+    /// Create, import, export and delete queues, exchanges and bindings
+    Topology(topology::TopologyArgs),
+    /// Check this machine for measuring; --calibrate the generator
+    Doctor(doctor::DoctorArgs),
+    /// List, show, tag and remove runs; write their reports
+    Runs(runs::RunsArgs),
+    /// RabbitMQ PerfTest: its options, its output
     #[command(disable_help_flag = true)]
     PerfTest(perf_test::PerfTestArgs),
-    /// Profile a process, without load
-    Record(record::RecordArgs),
-    /// Show the functions that used the most CPU in a profile
-    Top(top::TopArgs),
-    /// Run two brokers or configurations in turns, and decide what changed, and whether it is real
-    Ab(ab::AbArgs),
-    /// Decide what changed between two sides from runs, or logs, that were made before
-    Compare(compare::CompareArgs),
-    /// Show where the figures of an experiment's runs changed over time
-    History(history::HistoryArgs),
-    /// Find the highest rate that holds: the one at which all that is asked for is still met
-    Limit(limit::LimitArgs),
-    /// Show how two profiles differ, or a part of one from the rest
-    Diff(diff::DiffArgs),
-    /// Draw a profile, or a window of it, as a flame graph, or write it for another tool
-    Flame(flame::FlameArgs),
-    /// Fold the text of `perf script`: a line per stack
-    Fold(fold::FoldArgs),
-    /// Make, import, export and delete queues, exchanges and bindings by files of definitions
-    Topology(topology::TopologyArgs),
+    /// Artemis perf: its options, its output
+    Artemis(artemis::ArtemisArgs),
     /// Run the embedded broker in the foreground
     Broker(broker::BrokerArgs),
-    /// List the runs that were kept
-    Runs(runs::RunsArgs),
-    /// Write the report of a run, or of runs in turns, as one HTML file
-    Report(report::ReportArgs),
-    /// Show what this machine lets bellows measure, and how to fix what it does not
-    Doctor(doctor::DoctorArgs),
-    /// Measure the generator's capacity on this machine, for the verdict of later runs
-    Calibrate(calibrate::CalibrateArgs),
-    /// Explain a command or a topic: the documents are in the binary
+    /// Explain a command or a topic
     Help(help::HelpArgs),
-    /// Print the completions for a shell
+    /// Print completions for a shell
     Completions(complete::CompletionsArgs),
-    /// Print the manual, or write a page for every command
+    /// Print the manual page, or write one per command
     Man(complete::ManArgs),
+}
+
+/// Groups of commands as `bellows --help` shows them.
+const GROUPS: [(&str, &[&str]); 7] = [
+    (
+        "Measure",
+        &["demo", "run", "client", "churn", "probe", "scrape", "limit"],
+    ),
+    ("Profile", &["record", "top", "flame", "diff"]),
+    ("Compare", &["ab"]),
+    ("Inspect", &["erlang", "topology", "doctor"]),
+    ("Runs", &["runs", "open"]),
+    ("Other tools' command lines", &["perf-test", "artemis"]),
+    ("More", &["broker", "help", "completions", "man"]),
+];
+
+/// Columns before the description of a command in `bellows --help`.
+const INDENT: usize = 15;
+
+/// The grammar whose help shows commands in groups, which clap has for options only.
+fn grammar() -> clap::Command {
+    let command = Cli::command();
+    let styles = command.get_styles();
+    let (header, literal) = (*styles.get_header(), *styles.get_literal());
+    let columns = output::style().prose_columns().saturating_sub(INDENT);
+    let mut template =
+        "{before-help}{about-with-newline}\n{usage-heading} {usage}\n\n".to_owned();
+    for (title, names) in GROUPS {
+        template.push_str(&format!("{header}{title}:{header:#}\n"));
+        for name in names {
+            let found = command.find_subcommand(name);
+            let about = found.and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            for (number, line) in console::wrap(&about, columns).iter().enumerate() {
+                let name = if number == 0 { *name } else { "" };
+                template.push_str(&format!("  {literal}{name:11}{literal:#}  {line}\n"));
+            }
+        }
+        template.push('\n');
+    }
+    template.push_str(&format!(
+        "{header}Options:{header:#}\n{{options}}{{after-help}}"
+    ));
+    command.help_template(template)
 }
 
 impl Command {
@@ -138,29 +168,22 @@ impl Command {
             Self::Demo(args) => args.execute(),
             Self::Run(args) => args.execute(),
             Self::Client(args) => args.execute(),
-            Self::Producer(args) => args.execute(),
-            Self::Consumer(args) => args.execute(),
             Self::Churn(args) => args.execute(),
-            Self::Scrape(args) => args.execute(),
             Self::Probe(args) => args.execute(),
-            Self::Erlang(args) => args.execute(),
-            Self::Artemis(args) => args.execute(),
-            Self::PerfTest(args) => args.execute(),
+            Self::Scrape(args) => args.execute(),
+            Self::Limit(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
-            Self::Ab(args) => args.execute(),
-            Self::Compare(args) => args.execute(),
-            Self::History(args) => args.execute(),
-            Self::Limit(args) => args.execute(),
-            Self::Diff(args) => args.execute(),
             Self::Flame(args) => args.execute(),
-            Self::Fold(args) => args.execute(),
+            Self::Diff(args) => args.execute(),
+            Self::Ab(args) => args.execute(),
+            Self::Erlang(args) => args.execute(),
             Self::Topology(args) => args.execute(),
-            Self::Broker(args) => args.execute(),
-            Self::Runs(args) => args.execute(),
-            Self::Report(args) => args.execute(),
             Self::Doctor(args) => args.execute(),
-            Self::Calibrate(args) => args.execute(),
+            Self::Runs(args) => args.execute(),
+            Self::PerfTest(args) => args.execute(),
+            Self::Artemis(args) => args.execute(),
+            Self::Broker(args) => args.execute(),
             Self::Help(args) => args.execute(),
             Self::Completions(args) => args.execute(),
             Self::Man(args) => args.execute(),
@@ -204,8 +227,9 @@ pub(crate) fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
 
 /// Reads the command line and the environment.
 pub(crate) fn parse() -> Result<Invocation, clap::Error> {
-    let mut grammar = with_negative_numbers(Cli::command());
-    let read = grammar.try_get_matches_from_mut(std::env::args_os());
+    let mut grammar = with_negative_numbers(grammar());
+    let typed = old_names::current(std::env::args_os());
+    let read = grammar.try_get_matches_from_mut(typed);
     let matches = read.map_err(command_line::readable)?;
     // Another option of this name, such as that of `artemis`, takes a file.
     let is_json = |of: &ArgMatches| matches!(of.try_get_one::<bool>("json"), Ok(Some(true)));
@@ -230,4 +254,29 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
             false => arg,
         })
         .mut_subcommands(with_negative_numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_on_a_line_of_its_own() {
+        let command = Cli::command();
+        let visible = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let mut commands: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        commands.sort_unstable();
+        let mut grouped: Vec<&str> = (GROUPS.iter())
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        grouped.sort_unstable();
+        assert_eq!(grouped, commands);
+        let help = grammar().render_help().to_string();
+        for name in commands {
+            let begin = format!("  {name} ");
+            let line = help.lines().find(|line| line.starts_with(&begin));
+            let width = line.map(|line| line.chars().count());
+            assert!(width.is_some_and(|it| (20..=80).contains(&it)), "{help}");
+        }
+    }
 }

@@ -419,7 +419,7 @@ impl ComparisonFiles {
             return Ok(());
         };
         let cause = "--flame draws one comparison, and a matrix has one for each cell";
-        let help = "the page of each cell has its own, and `bellows compare FOLDER/CELL --flame FILE` draws it";
+        let help = "the page of each cell has its own, and `bellows ab FOLDER/CELL --flame FILE` draws it";
         Err(Failure::usage(cause, help).observed(path.display()))
     }
 

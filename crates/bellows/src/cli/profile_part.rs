@@ -23,11 +23,12 @@ const STALL: &str = "stall";
 /// A profile and a part of it.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
-    /// Run (path, id, part at either end of its id that only it has, an experiment that ran once, or `last`: the last
-    /// that has a profile); periods of a recording, as NAME@FROM..TO (beam.smp@10:00..11:00, beam.smp@-1h.., in UTC);
-    /// or a file with a profile: pprof, perf.data, JFR, text of `perf script`, folded stacks, also packed with gzip
+    /// Run (path, id, unique start or end of its id, an experiment that ran once, or `last`, which is also meant where
+    /// none is named: the last that has a profile); periods of a recording, as NAME@FROM..TO (beam.smp@10:00..11:00,
+    /// beam.smp@-1h.., in UTC); or a file with a profile: pprof, perf.data, JFR, text of `perf script`, folded stacks,
+    /// also packed with gzip
     #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
-    profile: String,
+    profile: Option<String>,
     #[command(flatten)]
     part: PartArgs,
 }
@@ -108,7 +109,19 @@ pub(super) struct ProfilePart {
 impl ProfileArgs {
     /// The profile, or its part, by line where lines are known.
     pub(super) fn open(&self) -> Result<ProfilePart, Failure> {
-        self.part.open(&self.profile)
+        self.part.open(self.profile.as_deref().unwrap_or(find::LAST))
+    }
+
+    /// The text of `perf script` that was named, and the event whose samples are wanted, where nothing else was asked.
+    pub(super) fn text(&self) -> Result<(Option<&str>, Option<&str>), Failure> {
+        let part = &self.part;
+        if part.has_window() || part.that.is_some() || part.first_field.is_some() {
+            return Err(Failure::usage(
+                "--format stackcollapse folds whole texts of `perf script`",
+                "leave out --from, --to, --where and --first-field, or take --format folded",
+            ));
+        }
+        Ok((self.profile.as_deref(), part.event.as_deref()))
     }
 }
 
@@ -384,7 +397,7 @@ fn seconds_of(
     if found.windows.is_empty() {
         return Err(Failure::failed(
             format!("in which seconds {condition} held cannot be told"),
-            "`bellows report` shows what was measured in each second",
+            "`bellows runs report` shows what was measured in each second",
         )
         .observed(found.why.unwrap_or("no second was completed")));
     }

@@ -95,6 +95,11 @@ impl Changes {
         all.map(|it| web::redact::assignment(&it.0))
     }
 
+    /// Whether any was named on the command line.
+    pub(super) const fn is_given(&self) -> bool {
+        !self.set.is_empty() || self.event.is_given() || self.no_profile
+    }
+
     /// Makes them.
     pub(super) fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
         for assignment in self.set_before.iter().chain(&self.set) {
@@ -144,6 +149,13 @@ impl DemoArgs {
         perform::experiment(&experiment, &self.output, &self.require, true, shape)
             .map(|run| run.done)
     }
+}
+
+/// Whether a name is that of an experiment: a built-in one, or a file.
+pub(super) fn is_experiment(name: &str) -> bool {
+    let path = Path::new(name);
+    let is_file = path.is_file() || path.extension().is_some_and(|e| e == "toml");
+    is_file || experiment::built_ins().iter().any(|it| it.name == name)
 }
 
 /// The experiment of a name or a file.

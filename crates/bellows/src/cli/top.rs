@@ -13,7 +13,7 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows top last
+  bellows top
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
   bellows top last --raw
   bellows top last --by line --grep rabbit_exchange --sort total

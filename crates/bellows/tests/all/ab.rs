@@ -98,7 +98,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     };
     let (a, b) = (ids("a"), ids("b"));
     let named = [
-        "compare", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with",
+        "ab", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with",
         &b[0], &b[1], &b[2], &b[3], &b[4],
     ];
     let again = compared(&run(dir, &named));
@@ -409,23 +409,29 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     let before = std::fs::read(&page).expect("a page");
     std::fs::remove_file(&page).expect("removed");
     let folder = pairs_dir.to_str().expect("a name");
-    let again = run(dir, &["report", folder]);
+    let again = run(dir, &["runs", "report", folder]);
     again.assert_ok();
     assert_eq!(again.stdout.trim(), page.to_str().expect("a name"));
     assert_eq!(std::fs::read(&page).expect("a page"), before);
     // Its name's end is enough, and another file may be named.
     let end = folder.rsplit('-').next().expect("an end");
-    run(dir, &["report", end, "-o", "again.html"]).assert_ok();
+    run(dir, &["runs", "report", end, "-o", "again.html"]).assert_ok();
     assert!(read("again.html").contains("data-page=\"comparison\""));
 
     what_broke_off_did(dir, &pairs_dir);
     // Where nothing was decided, that is said.
     std::fs::remove_file(pairs_dir.join("comparison.json")).expect("removed");
-    let undecided = run(dir, &["report", folder]);
+    let undecided = run(dir, &["runs", "report", folder]);
     undecided.assert_error(1, &["comparison.json"]);
     for part in ["two pairs", "--resume"] {
         assert!(undecided.stderr.contains(part), "{undecided:#?}");
     }
+
+    // A folder of this name is not taken for the experiment that is called so.
+    std::fs::rename(&pairs_dir, dir.join("demo")).expect("renamed");
+    let both = run(dir, &["ab", "demo"]);
+    both.assert_error(2, &["A and B are the same"]);
+    assert!(both.stderr.contains("a folder of runs in turns"), "{both:#?}");
 }
 
 /// Runs that broke off before all were made are an error for CI servers, also where they are compared once more.
@@ -436,7 +442,7 @@ fn what_broke_off_did(dir: &Path, pairs_dir: &Path) {
     decided["broke_off"] = "the broker went".into();
     std::fs::write(&file, decided.to_string()).expect("written");
     let folder = pairs_dir.to_str().expect("a name");
-    run(dir, &["compare", folder, "--junit", "again.xml"]);
+    run(dir, &["ab", folder, "--junit", "again.xml"]);
     let junit = std::fs::read_to_string(dir.join("again.xml")).expect("JUnit");
     assert!(
         junit.contains("<error message=\"the broker went\""),

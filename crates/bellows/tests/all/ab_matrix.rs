@@ -141,11 +141,11 @@ fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
 fn again(dir: &Path, found: &Value) {
     let folder = matrix_folder(dir).expect("a folder");
     let path = folder.to_str().expect("a name");
-    let again = run(dir, &["compare", path, "--json"]);
+    let again = run(dir, &["ab", path, "--json"]);
     assert_eq!(again.code(), Some(3), "{}", again.stderr);
     let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
     assert_eq!(decisions(&again), decisions(found));
-    let table = run(dir, &["compare", path.rsplit('-').next().expect("an end")]);
+    let table = run(dir, &["ab", path.rsplit('-').next().expect("an end")]);
     for part in [
         "B is worse in ",
         "message-size (rows) by producers (columns)\n",
@@ -159,14 +159,14 @@ fn again(dir: &Path, found: &Value) {
         std::fs::remove_file(cell.join("report.html")).expect("a page of its own");
     }
     std::fs::remove_file(folder.join("report.html")).expect("a page");
-    run(dir, &["report", path]).assert_ok();
+    run(dir, &["runs", "report", path]).assert_ok();
     let page = std::fs::read_to_string(folder.join("report.html")).expect("a page");
     assert!(page.contains("data-page=\"matrix\""));
     assert!(folder.join("cell-4-2000-2/report.html").is_file());
 
     // A cell can be looked at by itself, and its runs are listed with all others.
     let cell = folder.join("cell-1-12-1");
-    let alone = run(dir, &["compare", cell.to_str().expect("a name")]);
+    let alone = run(dir, &["ab", cell.to_str().expect("a name")]);
     assert!(
         alone.stdout.contains("ack response p50"),
         "{}",
@@ -254,7 +254,7 @@ fn what_makes_no_matrix_says_why_before_anything_runs() {
     let many: Vec<String> = (1..=101).map(|n| n.to_string()).collect();
     let many = format!("load.0.rate={}", many.join(","));
     ab(&["--over", &many]).assert_error(2, &["101 cells", "100 are the most"]);
-    let nothing = run(dir, &["compare", "turns.toml"]);
-    nothing.assert_error(2, &["nothing to compare with"]);
+    let nothing = run(dir, &["ab", "turns.toml"]);
+    nothing.assert_error(2, &["A and B are the same"]);
     assert!(matrix_folder(dir).is_none(), "nothing was begun");
 }

@@ -90,7 +90,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
 
     let listed = run(dir.path(), &["runs"]);
     assert!(listed.stdout.contains("cycles"), "{listed:?}");
-    let report = run(dir.path(), &["report", "last"]);
+    let report = run(dir.path(), &["runs", "report", "last"]);
     report.assert_ok();
     let log = fs::read_to_string(only(&dir.path().join("runs")).join("latency.hlog"));
     let log = log.expect("histograms");
@@ -139,7 +139,7 @@ fn a_killed_churn_leaves_a_readable_folder() {
     let _ = churn.end();
     let listed = run(dir.path(), &["runs"]);
     assert!(listed.stdout.contains("unfinished"), "{listed:?}");
-    let report = run(dir.path(), &["report", "last"]);
+    let report = run(dir.path(), &["runs", "report", "last"]);
     report.assert_ok();
     let page = fs::read_to_string(dir.path().join(report.stdout.trim_end())).expect("page");
     assert!(

@@ -8,26 +8,23 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 22] = [
     "demo",
     "run",
     "client",
-    "producer",
-    "consumer",
     "artemis",
     "perf-test",
     "churn",
     "probe",
+    "limit",
     "record",
     "top",
+    "ab",
     "diff",
     "flame",
-    "fold",
     "broker",
     "runs",
-    "report",
     "doctor",
-    "calibrate",
     "scrape",
     "erlang",
     "topology",
@@ -105,7 +102,9 @@ fn wrong_usage_ends_with_2_and_leaves_nothing() {
         &["client", "--rate-per-producer"],
         &["client", "--message-size", "20-10"],
         &["client", "--acks"],
-        &["client", "--producers", "0"],
+        &["client", "--producers", "0", "--consumers", "0"],
+        &["client", "--producers", "0", "--rate", "5"],
+        &["client", "--consumers", "0", "--tx"],
         &["client", "--duration", "-3"],
         &["client", "--url", "http://localhost"],
         &["client", "tcp://x", "--duration", "1"],
@@ -275,15 +274,25 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
 #[test]
 fn runs_that_are_not_there_are_named() {
     let dir = folder();
-    run(dir.path(), &["top", "last"]).assert_error(1, &["there is no run in runs"]);
-    run(dir.path(), &["report", "7k2q"]).assert_error(1, &["no run or file is named \"7k2q\""]);
+    for args in [
+        &["top"] as &[&str],
+        &["top", "last"],
+        &["flame"],
+        &["diff", "--from", "1"],
+        &["runs", "show"],
+        &["runs", "report"],
+    ] {
+        run(dir.path(), args).assert_error(1, &["there is no run in runs"]);
+    }
+    run(dir.path(), &["runs", "report", "7k2q"])
+        .assert_error(1, &["no run or file is named \"7k2q\""]);
     let none = run(dir.path(), &["runs"]);
     none.assert_ok();
     assert!(none.stdout.contains("no runs in runs"), "{none:?}");
     let json = run(dir.path(), &["runs", "--json"]);
     assert_eq!(json.stdout, "[]\n");
     fs::create_dir_all(dir.path().join("empty")).unwrap();
-    run(dir.path(), &["report", "empty"]).assert_error(1, &["empty is not a run"]);
+    run(dir.path(), &["runs", "report", "empty"]).assert_error(1, &["empty is not a run"]);
     fs::write(dir.path().join("junk.folded"), [0xff, 0, 1, 2]).unwrap();
     run(dir.path(), &["top", "junk.folded"]).assert_error(1, &["junk.folded"]);
 }
@@ -365,7 +374,9 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
             (&["run", "mi"], "mine.toml"),
             (&["client", "--max"], "--max-pending"),
             (&["client", "--queue-type", "q"], "quorum"),
-            (&["report", ""], id),
+            (&["runs", "report", ""], id),
+            (&["ab", "str"], "stream-publish"),
+            (&["ab", &short[..3]], short),
             (&["runs", "show", &short[..3]], short),
             (&["top", "la"], "last"),
             (&["help", "meas"], "measurement"),
@@ -498,12 +509,14 @@ fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
 #[test]
 fn a_machine_that_was_never_calibrated_says_how_to() {
     let dir = folder();
-    let mut command = bellows(dir.path(), &["calibrate", "--show"]);
+    let mut command = bellows(dir.path(), &["doctor", "--calibrate", "--show"]);
     command.env("XDG_DATA_HOME", dir.path());
     let ended = start(command).end();
     ended.assert_error(1, &["nothing is kept for this machine"]);
     assert!(
-        ended.stderr.contains("help: run `bellows calibrate`"),
+        ended
+            .stderr
+            .contains("help: run `bellows doctor --calibrate`"),
         "{ended:#?}"
     );
 }
@@ -521,7 +534,9 @@ fn a_requested_rate_is_an_open_loop() {
     let broker = Broker::with(dir.path(), &["--faults", &faults.to_string_lossy()]);
     let sent = |more: &[&str]| {
         let base = [
-            "producer",
+            "client",
+            "--consumers",
+            "0",
             "--url",
             &broker.url,
             "--no-archive",

@@ -1,4 +1,4 @@
-//! `bellows compare` on runs against the embedded broker: a run against itself, a slower load, refusals.
+//! `bellows ab` on runs against the embedded broker: a run against itself, a slower load, refusals.
 
 use crate::common;
 
@@ -43,7 +43,7 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
     runs(dir, "after", "5", SLOW);
 
     // Sides differ in the broker alone, unless somebody insists.
-    let sides = ["compare", "tag=before", "--with", "tag=after"];
+    let sides = ["ab", "tag=before", "--with", "tag=after"];
     run(dir, &sides).assert_error(1, &["different loads", "fault"]);
     let with = |more: &[&str]| run(dir, &[&sides[..], &["--force"], more].concat());
     let ended = with(&["--json"]);
@@ -62,7 +62,7 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
 
     // The other way round the same change is for the better.
     let back = [
-        "compare",
+        "ab",
         "tag=after",
         "--with",
         "tag=before",
@@ -98,23 +98,29 @@ fn what_cannot_be_compared_says_why() {
     let dir = folder();
     let dir = dir.path();
     runs(dir, "one", "3", "");
-    let none = run(dir, &["compare", "tag=one", "--with", "tag=none"]);
+    let none = run(dir, &["ab", "tag=one", "--with", "tag=none"]);
     none.assert_error(1, &["tag=none"]);
-    let same = run(dir, &["compare", "tag=one", "--with", "last"]);
+    let same = run(dir, &["ab", "tag=one", "--with", "last"]);
     same.assert_error(2, &["both sides"]);
     let bad = run(
         dir,
-        &["compare", "tag=one", "--with", "tag=one", "--margin=-1%"],
+        &["ab", "tag=one", "--with", "tag=one", "--margin=-1%"],
     );
     assert_eq!(bad.code(), Some(2));
     assert!(bad.stderr.contains("per cent"), "{}", bad.stderr);
+    // Options of one kind of comparison have no meaning for the other.
+    let with_last = ["ab", "tag=one", "--with", "last"];
+    run(dir, &[&with_last[..], &["--pairs", "5"]].concat()).assert_error(2, &["--pairs"]);
+    run(dir, &["ab", "one.toml", "--aa", "--force"]).assert_error(2, &["--force"]);
+    run(dir, &["ab", "last"]).assert_error(2, &["nothing to compare with"]);
+    run(dir, &["ab", "no-such"]).assert_error(2, &["no-such"]);
     let ids: Vec<String> = std::fs::read_dir(dir.join(common::RUNS))
         .expect("runs")
         .flatten()
         .map(|it| it.file_name().to_string_lossy().into_owned())
         .collect();
     // One run of a side decides nothing, and is too short for intervals within it.
-    let sides = ["compare", &ids[0], "--with", &ids[1], &ids[2]];
+    let sides = ["ab", &ids[0], "--with", &ids[1], &ids[2]];
     let one = run(dir, &sides);
     assert_eq!(one.code(), Some(4), "{one:#?}");
     for part in [
@@ -128,7 +134,7 @@ fn what_cannot_be_compared_says_why() {
         assert_eq!(of["decision"], "undecided", "{of:#}");
     }
     // Pairs are for tests.
-    let paired = run(dir, &["compare", &ids[0], "--with", &ids[1], "--paired"]);
+    let paired = run(dir, &["ab", &ids[0], "--with", &ids[1], "--paired"]);
     paired.assert_error(1, &["too few runs", "1 of 1 run"]);
 }
 
@@ -151,7 +157,7 @@ fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
         ];
         run(dir, &args).assert_ok();
     }
-    let sides = ["compare", "old", "--with", "new/", "--json"];
+    let sides = ["ab", "old", "--with", "new/", "--json"];
     let files = ["-o", "page.html", "--junit", "c.xml"];
     let ended = run(dir, &[&sides[..], &files].concat());
     let found = compared(&ended);
@@ -164,5 +170,5 @@ fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
     let junit = std::fs::read_to_string(dir.join("c.xml")).expect("a file");
     assert!(junit.contains("classname=\"paced\""), "{junit}");
     std::fs::create_dir(dir.join("empty")).expect("a folder");
-    run(dir, &["compare", "empty", "--with", "new"]).assert_error(1, &["holds no run", "empty"]);
+    run(dir, &["ab", "empty", "--with", "new"]).assert_error(1, &["holds no run", "empty"]);
 }

@@ -1,4 +1,4 @@
-//! `bellows compare` of histogram logs: Java's, those of several runs, a single log, refusals.
+//! `bellows ab` of histogram logs: Java's, those of several runs, a single log, refusals.
 
 use crate::common;
 
@@ -66,7 +66,7 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
         "b3.hlog", "b4.hlog", "b5.hlog",
     ];
     let args = [
-        &["compare"],
+        &["ab"],
         &sides[..],
         &[
             "--unit",
@@ -126,7 +126,7 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
     let same = run(
         dir,
         &[
-            "compare", "a1.hlog", "a2.hlog", "--with", "a3.hlog", "a4.hlog", "--level", "0.1%",
+            "ab", "a1.hlog", "a2.hlog", "--with", "a3.hlog", "a4.hlog", "--level", "0.1%",
         ],
     );
     assert!(matches!(same.code(), Some(0 | 4)), "{}", same.stdout);
@@ -151,7 +151,7 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
     log(dir, "a.hlog", 60, 100.0, &[""]);
     log(dir, "b.hlog", 60, 300.0, &[""]);
     log(dir, "short.hlog", 20, 100.0, &[""]);
-    let found = run(dir, &["compare", "a.hlog", "--with", "b.hlog", "--json"]);
+    let found = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]);
     assert_eq!(found.code(), Some(4), "{}{}", found.stdout, found.stderr);
     let json = compared(&found);
     for of in json["figures"].as_array().expect("figures") {
@@ -175,11 +175,11 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
     assert!(figure(&json, "latency rate")["within_one_run"]["a"].is_null());
     // The same run draws the same.
     assert_eq!(
-        run(dir, &["compare", "a.hlog", "--with", "b.hlog", "--json"]).stdout,
+        run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]).stdout,
         found.stdout
     );
 
-    let shown = run(dir, &["compare", "a.hlog", "--with", "b.hlog"]).stdout;
+    let shown = run(dir, &["ab", "a.hlog", "--with", "b.hlog"]).stdout;
     for part in [
         "cannot tell whether anything changed: one run of a side",
         "cannot tell: one run of A and of B",
@@ -190,14 +190,14 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let short = run(dir, &["compare", "a.hlog", "--with", "short.hlog"]).stdout;
+    let short = run(dir, &["ab", "a.hlog", "--with", "short.hlog"]).stdout;
     assert!(
         short.contains("B is one run, and tells no interval within it: it is too short: 20 s"),
         "{short}"
     );
     let one_and_two = run(
         dir,
-        &["compare", "a.hlog", "--with", "b.hlog", "short.hlog"],
+        &["ab", "a.hlog", "--with", "b.hlog", "short.hlog"],
     )
     .stdout;
     assert!(
@@ -215,7 +215,7 @@ fn what_is_refused_says_why() {
     log(dir, "b.hlog", 3, 100.0, &[""]);
     std::fs::write(dir.join("c.hlog"), "{}\n").expect("a file");
     let refused = |args: &[&str], code, parts: &[&str]| {
-        run(dir, &[&["compare"], args].concat()).assert_error(code, parts);
+        run(dir, &[&["ab"], args].concat()).assert_error(code, parts);
     };
     refused(
         &["a.hlog", "--with", "b.hlog"],
@@ -250,7 +250,7 @@ fn what_is_refused_says_why() {
     );
     let unknown = run(
         dir,
-        &["compare", "a.hlog", "--with", "b.hlog", "--unit", "h"],
+        &["ab", "a.hlog", "--with", "b.hlog", "--unit", "h"],
     );
     assert_eq!(unknown.code(), Some(2), "{unknown:#?}");
     assert!(unknown.stderr.contains("ns, us, ms"), "{unknown:#?}");
@@ -302,7 +302,7 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
     let sides: Vec<&str> = sides.iter().map(String::as_str).collect();
     let ended = run(
         dir,
-        &[&["compare"], &sides[..], &["--json", "--unit", "us"]].concat(),
+        &[&["ab"], &sides[..], &["--json", "--unit", "us"]].concat(),
     );
     let json = compared(&ended);
     let mut compared_values = 0;

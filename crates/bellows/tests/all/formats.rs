@@ -1,5 +1,5 @@
-//! Profiles from and for other tools: `fold` against `stackcollapse-perf.pl`, and the formats that `flame` and `top`
-//! read and write.
+//! Profiles from and for other tools: `fold`, the old name of `flame --format stackcollapse`, against
+//! `stackcollapse-perf.pl`, and the formats that `flame` and `top` read and write.
 
 use crate::common;
 
@@ -316,6 +316,15 @@ fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     fs::write(dir.path().join("load.jfr"), b"FLR\0\0\x02\0\0").unwrap();
     let of_java = fold(dir.path(), &[], "load.jfr");
     of_java.assert_error(1, &["flight recorder"]);
+    // Without a name for the file, it is one of the usual name, and other options have no meaning.
+    let to_file = ["flame", "script.txt", "--format", "stackcollapse"];
+    run(dir.path(), &to_file).assert_ok();
+    let written = fs::read_to_string(dir.path().join("cpu.folded")).unwrap();
+    assert_eq!(written, plain.stdout);
+    for (more, why) in [(["--from", "1"], "whole texts"), (["--title", "x"], "heading")] {
+        run(dir.path(), &[&to_file[..], &more].concat()).assert_error(2, &[why]);
+    }
+    run(dir.path(), &["flame", "x.folded", "--tid"]).assert_error(2, &["--format stackcollapse"]);
     let command = "bellows flame load.jfr --format folded -o -";
     assert!(of_java.stderr.contains(command), "{}", of_java.stderr);
 }

@@ -1,4 +1,4 @@
-//! `bellows history` over runs of the embedded broker, of which the later ones have a fault.
+//! `bellows runs history` over runs of the embedded broker, of which the later ones have a fault.
 
 use crate::common;
 
@@ -30,7 +30,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
         ids.push(id);
     }
     fs::write(dir.join("slow.toml"), format!("{text}{slow}")).expect("an experiment");
-    let ended = run(dir, &["history", "nightly", "--json"]);
+    let ended = run(dir, &["runs", "history", "nightly", "--json"]);
     ended.assert_ok();
     let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!(
@@ -49,16 +49,16 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
 
     // The newest run decides: of another load, it is alone.
     run(dir, &["run", "slow.toml", "--quiet"]).assert_ok();
-    let ended = run(dir, &["history", "nightly"]);
+    let ended = run(dir, &["runs", "history", "nightly"]);
     ended.assert_ok();
     assert!(
         ended.stdout.contains("11 runs left out"),
         "{}",
         ended.stdout
     );
-    let filtered = run(dir, &["history", "nightly", "--filter", "tag=none"]);
+    let filtered = run(dir, &["runs", "history", "nightly", "--filter", "tag=none"]);
     filtered.assert_error(1, &["no run of \"nightly\""]);
-    let none = run(dir, &["history", "other"]);
+    let none = run(dir, &["runs", "history", "other"]);
     none.assert_error(1, &["no run of \"other\""]);
     assert!(
         none.stderr.contains("there are runs of nightly"),

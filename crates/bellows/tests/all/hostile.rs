@@ -236,7 +236,7 @@ fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
     for args in [
         &["runs"][..],
         &["runs", "--json"],
-        &["report", "a-pipe"],
+        &["runs", "report", "a-pipe"],
         &["top", "escapes"],
     ] {
         let ended = run(dir.path(), args);

@@ -109,7 +109,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
         .expect("a name")
         .to_string_lossy()
         .into_owned();
-    let ended = run(dir, &["report", &name]);
+    let ended = run(dir, &["runs", "report", &name]);
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     assert!(kept.join("report.html").is_file());
     let listed = run(dir, &["runs", "--json"]);
@@ -281,7 +281,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     );
     let ended = run(
         dir,
-        &["report".as_ref(), folder.as_os_str(), "--redact".as_ref()],
+        &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()],
     );
     ended.assert_ok();
     let page = common::page(&folder.join("report-redacted.html"));

@@ -1,4 +1,4 @@
-//! `bellows report --redact`: of runs with telling names everywhere none remains in the file, over RabbitMQ and the
+//! `bellows runs report --redact`: of runs with telling names everywhere none remains in the file, over RabbitMQ and the
 //! embedded broker, in pages of runs and of comparisons.
 
 use crate::common;
@@ -79,7 +79,7 @@ fn no_name_of_a_run_over_rabbitmq_remains() {
     );
     run(
         dir,
-        &["report", "last", "--redact", "-o", "for-others.html"],
+        &["runs", "report", "last", "--redact", "-o", "for-others.html"],
     )
     .assert_ok();
     let data = assert_none(&dir.join("for-others.html"));
@@ -128,7 +128,7 @@ fn no_name_remains_in_a_run_or_a_comparison_of_the_embedded_broker() {
     run(
         dir,
         &[
-            "report", "last", "--redact", "-o", "one.html", "--runs", "single",
+            "runs", "report", "last", "--redact", "-o", "one.html", "--runs", "single",
         ],
     )
     .assert_ok();
@@ -156,7 +156,7 @@ fn no_name_remains_in_a_run_or_a_comparison_of_the_embedded_broker() {
     let turns = turns.flatten().next().expect("the runs in turns").path();
     run(
         dir,
-        &["report".as_ref(), turns.as_os_str(), "--redact".as_ref()],
+        &["runs".as_ref(), "report".as_ref(), turns.as_os_str(), "--redact".as_ref()],
     )
     .assert_ok();
     let data = assert_none(&turns.join("report-redacted.html"));

@@ -110,13 +110,13 @@ fn a_probe_says_nothing_of_messages() {
     listed.assert_ok();
     let complete = listed.stdout.matches(" complete ").count();
     assert_eq!(complete, 2, "{}", listed.stdout);
-    let history = run(dir, &["history", "probe"]);
+    let history = run(dir, &["runs", "history", "probe"]);
     history.assert_ok();
-    let compared = run(dir, &["compare", &ids[0], "--with", &ids[1]]);
+    let compared = run(dir, &["ab", &ids[0], "--with", &ids[1]]);
     assert!(matches!(compared.code(), Some(0 | 3 | 4)), "{compared:?}");
     assert!(compared.stdout.contains("response p50"), "{compared:?}");
     for id in &ids {
-        run(dir, &["report", id]).assert_ok();
+        run(dir, &["runs", "report", id]).assert_ok();
     }
 }
 

@@ -71,7 +71,7 @@ fn the_demo_ends_by_naming_its_report() {
     // The command that made the run is the one that makes it again.
     let record = read_json(&only_run(dir.path()).join("run.json"));
     assert_eq!(record["command"][1], "demo");
-    let again = run(dir.path(), &["report", "last", "-o", "again.html"]);
+    let again = run(dir.path(), &["runs", "report", "last", "-o", "again.html"]);
     again.assert_ok();
     assert!(dir.path().join("again.html").is_file());
 }
@@ -466,7 +466,7 @@ fn after_kill_9_the_folder_is_readable() {
     assert_eq!(ended.code(), None, "{ended:?}");
     let listed = run(dir.path(), &["runs"]);
     assert!(listed.stdout.contains("unfinished"), "{listed:?}");
-    let report = run(dir.path(), &["report", "last"]);
+    let report = run(dir.path(), &["runs", "report", "last"]);
     report.assert_ok();
     let path = report.stdout.trim_end();
     assert!(

@@ -105,7 +105,7 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
     assert!(is_marked, "{FUNCTIONS:?} have no colour");
 
     // The folder decides the same again, and its page has the call paths.
-    let again = run(dir, &["compare", &folder_of(dir), "--json"]);
+    let again = run(dir, &["ab", &folder_of(dir), "--json"]);
     let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
     assert_eq!(again["functions"]["explained"][0]["function"], name);
     assert!(change(&again["functions"]["broker"]).is_finite());

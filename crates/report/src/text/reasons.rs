@@ -161,7 +161,8 @@ impl Said<'_> {
                     capacity.shape
                 )
             }),
-            _ => "what the generator could make on this machine is not known: run `bellows calibrate`".to_owned(),
+            _ => "what the generator could make on this machine is not known: run `bellows doctor --calibrate`"
+                .to_owned(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `ab`: runs of two sides in turns, and the difference between them.
+//! `ab`: the difference between two sides, from runs in turns or from runs that exist.
 
 mod turns;
 
@@ -13,11 +13,12 @@ use study::LEAST_PAIRS;
 
 use super::args::OutputArgs;
 use super::command_line::Assignment;
-use super::compare::Margins;
+use super::compare::{ExistingArgs, ExistingRuns, Margins, is_log_name};
 use super::paired::{ComparisonFiles, PairedFolder};
-use super::run::{Changes, load};
+use super::run::{Changes, is_experiment, load};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,20 +31,28 @@ Examples:
   bellows ab mine.toml --aa --over load.0.rate=1000,2000 --over load.0.producers=1,8
   bellows ab mine.toml --b rabbitmq@/opt/patched --resume 7k2q
   bellows ab mine.toml --b rabbitmq@/opt/patched --junit ab.xml --markdown ab.md -o ab.html
+  bellows ab 7k2q --margin 2%             existing runs in turns, decided once more
+  bellows ab 7k2q x3m4 --with 9d1f c8p0   existing runs
+  bellows ab tag=before --with tag=after --flame what-changed.svg
+  bellows ab baseline/ --with new/ -o comparison.html --junit comparison.xml
+  bellows ab a1.hlog a2.hlog --with b1.hlog b2.hlog -o page.html   HDR logs of any tool
+  bellows ab before.hlog --with after.hlog --unit us
 
 Runs of A and B are made in turns (ABBA or BAAB, drawn from --seed), each with a broker of its own where bellows \
 starts it. With --over each combination of values is a comparison of its own, a cell; all of them are made in turns \
 and decided together: where does it help, where does it hurt? Ctrl-C ends it; what is complete is shown, and the same \
-command line with --resume goes on. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. `bellows help \
-comparison` says how it is decided.";
+command line with --resume goes on. A folder of runs in turns, and runs named with --with, are compared as they are: \
+another folder stands for all runs in it, and of a histogram log only latencies are known. Exit codes: 0 the same or \
+better, 3 worse, 4 cannot tell. `bellows help comparison` says how it is decided.";
 
 /// Options of `bellows ab`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AbArgs {
-    /// Built-in experiment, or a file (*.toml)
-    #[arg(value_name = "NAME|FILE", add = complete::experiments())]
-    experiment: String,
+    /// Experiment to run: built in, or a file (*.toml). Or existing runs of A: paths, ids, parts of ids, folders of
+    /// runs, a filter as of `bellows runs` (tag=before), or HDR histogram logs
+    #[arg(value_name = "EXPERIMENT|RUN", required = true, add = complete::experiments_and_runs())]
+    names: Vec<String>,
     /// Broker of side A, what is compared with: rabbitmq, rabbitmq@DIR, artemis@DIR, embedded; the experiment's own
     /// where absent
     #[arg(long, value_name = "BROKER")]
@@ -87,6 +96,8 @@ pub(crate) struct AbArgs {
     #[command(flatten)]
     files: ComparisonFiles,
     #[command(flatten)]
+    existing: ExistingArgs,
+    #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
     output: OutputArgs,
@@ -96,9 +107,19 @@ pub(crate) struct AbArgs {
 const PAIRS: u32 = 8;
 
 impl AbArgs {
-    /// Makes the runs, compares them and prints the result.
+    /// Compares runs that exist, or makes them, and prints the result.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let mut both = load(&self.experiment)?;
+        let name = match self.subject()? {
+            Subject::Experiment(name) => name,
+            Subject::Existing => return self.compare_existing(),
+        };
+        if let Some(option) = self.existing.given() {
+            return Err(Failure::usage(
+                format!("{option} is for runs that exist, and these are to be made"),
+                "leave it out, or name existing runs, and those of B by --with",
+            ));
+        }
+        let mut both = load(name)?;
         self.changes.apply(&mut both)?;
         let keys = varied_keys(&self.over, &self.set_by_sides())?;
         self.files.check(!keys.is_empty())?;
@@ -120,6 +141,66 @@ impl AbArgs {
             files: self.files,
             output: self.output,
         })
+    }
+
+    /// Whether runs are to be made, or exist. A name of both is taken for the experiment.
+    fn subject(&self) -> Result<Subject<'_>, Failure> {
+        let [name] = self.names.as_slice() else {
+            return Ok(Subject::Existing);
+        };
+        if !self.existing.with.is_empty() || is_log_name(name) {
+            return Ok(Subject::Existing);
+        }
+        let runs = &self.output.runs.runs;
+        let turns = find::paired_folder(name, runs)?;
+        let is_run = || {
+            Path::new(name).is_dir() || name.contains('=') || find::run(name, runs).is_ok()
+        };
+        match (is_experiment(name), turns) {
+            (true, Some(dir)) => output::line_aside(&format!(
+                "{name:?} is an experiment, which is run, and a folder of runs in turns: {} as an argument compares \
+                 those",
+                std::path::absolute(&dir).unwrap_or(dir).display()
+            )),
+            (false, Some(_)) => return Ok(Subject::Existing),
+            (false, None) if is_run() => return Ok(Subject::Existing),
+            (_, None) => {}
+        }
+        Ok(Subject::Experiment(name))
+    }
+
+    /// Compares runs that exist.
+    fn compare_existing(&self) -> Result<Done, Failure> {
+        let of_experiments = [
+            ("--a", self.a.is_some()),
+            ("--b", self.b.is_some()),
+            ("--a-set", !self.a_set.is_empty()),
+            ("--b-set", !self.b_set.is_empty()),
+            ("--a-patch", self.a_patch.is_some()),
+            ("--b-patch", self.b_patch.is_some()),
+            ("--aa", self.aa),
+            ("--over", !self.over.is_empty()),
+            ("--pairs", self.pairs.is_some()),
+            ("--until-decided", self.until_decided),
+            ("--seed", self.seed.is_some()),
+            ("--resume", self.resume.is_some()),
+            ("--set, --event or --no-profile", self.changes.is_given()),
+        ];
+        if let Some((option, _)) = of_experiments.into_iter().find(|(_, given)| *given) {
+            return Err(Failure::usage(
+                format!("{option} is for runs to be made, and these exist"),
+                "leave it out, or name an experiment",
+            ));
+        }
+        let runs = ExistingRuns {
+            a: &self.names,
+            args: &self.existing,
+            margins: self.margins,
+            files: &self.files,
+            json: self.output.json,
+            runs: &self.output.runs.runs,
+        };
+        runs.compare()
     }
 
     /// Keys that a side sets for itself.
@@ -257,7 +338,7 @@ impl AbArgs {
         if both.any(|it| it.hidden) {
             return Err(Failure::usage(
                 "A and B differ in what the record hides (***), so that nobody knows whether it is the same as then",
-                "begin anew without --resume; `bellows compare FOLDER` says what the stopped runs decide",
+                "begin anew without --resume; `bellows ab FOLDER` says what the stopped runs decide",
             )
             .observed(stopped.dir.display()));
         }
@@ -267,6 +348,14 @@ impl AbArgs {
         begin()?;
         Ok(stopped)
     }
+}
+
+/// What `ab` compares.
+enum Subject<'a> {
+    /// Runs to be made of this experiment.
+    Experiment(&'a str),
+    /// Runs that exist, or logs.
+    Existing,
 }
 
 /// The experiments of both sides.

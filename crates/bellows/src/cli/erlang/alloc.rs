@@ -1,4 +1,4 @@
-//! `erlang alloc`: allocators, memory from both sides, and the node's threads.
+//! `erlang memory --allocators`: allocators, memory from both sides, and the node's threads.
 
 use clap::Args;
 use erlang::Helper;
@@ -10,36 +10,31 @@ use report::console::grid;
 use report::text::bytes;
 use serde::Serialize;
 
-use super::connect::{NodeArgs, leave};
+use super::connect::leave;
+use super::options::CountArgs;
 use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::output;
 
-const EXAMPLES: &str = "\
-Examples:
-  bellows erlang alloc rabbit@localhost
-  bellows erlang alloc rabbit@localhost --for 5s
-  bellows erlang alloc rabbit@localhost --every 10s --count 6
-  bellows erlang alloc rabbit@localhost --json";
-
-/// Options of `bellows erlang alloc`.
+/// Options of `bellows erlang memory --allocators`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct AllocArgs {
-    #[command(flatten)]
-    node: NodeArgs,
-    /// Window in which the node accounts what its threads do; 0 leaves that out
-    #[arg(long = "for", value_name = "DURATION", default_value = "2s")]
-    window: Length,
+#[command(next_help_heading = "Allocators")]
+pub(super) struct AllocatorsArgs {
+    /// Count no functions: show allocators, memory from the VM's side and the machine's, and what threads do in a
+    /// window (by default of 2 s; 0 leaves threads out)
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "functions", "limit", "pids", "role", "max_backlog", "max_memory", "max_run_queue",
+        ]
+    )]
+    allocators: bool,
     /// Read again after this time
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", requires = "allocators")]
     every: Option<Length>,
     /// Readings at most
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// Print everything as JSON; with --every, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 /// A reading as data.
@@ -53,19 +48,25 @@ struct AllocReading {
     threads: Option<Microstates>,
 }
 
-impl AllocArgs {
+impl AllocatorsArgs {
+    /// Whether allocators are shown, and no functions counted.
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.allocators
+    }
+
     /// Reads and prints.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let node = self.node.connect("erlang alloc")?;
+    pub(super) fn show(&self, of: &CountArgs) -> Result<Done, Failure> {
+        let node = of.node.connect("erlang memory --allocators")?;
         let helper = Helper::load(&node)?;
+        let window = of.budget.duration;
         let repetition = Repetition {
             every: self.every,
             count: self.count,
         };
         let done = repetition.run_windows(|number, stop| {
-            let threads = match self.window.is_zero() {
+            let threads = match window.is_zero() {
                 true => None,
-                false => Some(microstates(&helper, time(self.window), stop)?),
+                false => Some(microstates(&helper, time(window), stop)?),
             };
             let memory = node_memory(&helper)?;
             let reading = AllocReading {
@@ -73,7 +74,7 @@ impl AllocArgs {
                 memory,
                 threads,
             };
-            if self.json {
+            if of.json {
                 return repetition.print_json(&reading);
             }
             let gap = if number > 1 { "\n" } else { "" };

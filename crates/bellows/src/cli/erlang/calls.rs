@@ -2,21 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
 use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, ObserverCost};
 use erlang::{Ended, FunctionPattern, Helper};
-use measure::{Nanos, count, counted};
+use measure::{Nanos, Refused, count, counted};
 use report::console::{grid, named_grid, sanitise, sentence};
 use serde::Serialize;
 
+use super::alloc::AllocatorsArgs;
 use super::connect::leave;
 use super::options::{CountArgs, print_neighbours};
 use super::progress::Progress;
 use super::root::RootArgs;
 use super::stacks::Stacks;
+use super::time::{TimeArgs, TimedCall};
 use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
 use crate::{output, signals};
@@ -28,17 +31,24 @@ Examples:
   bellows erlang calls rabbit@localhost rabbit_mgmt_wm_queues rabbit_mgmt_db -o calls.svg
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --waits -o path.svg
+  bellows erlang calls rabbit@localhost --time 'rabbit_amqqueue:list(<<\"/\">>)'
+  bellows erlang calls rabbit@localhost --time 'rabbit_amqqueue:info_all(<<\"/\">>)' -o queues.svg
+  bellows erlang calls rabbit@localhost --time 'ets:tab2list(rabbit_queue)' --times 10 --traced 0
+  bellows erlang calls rabbit@localhost --time 'lists:seq(1, 1000)' lists --result
 
 Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits, \
 callers and callees come from short traces of the busiest processes. With --root calls of one function are traced one \
-by one, also in the processes that they ask; functions that are called too often for that are counted alone. `bellows \
-help erlang-nodes` tells more.";
+by one, also in the processes that they ask; functions that are called too often for that are counted alone. With \
+--time the function is really called, so name one that changes nothing; its arguments are terms, which are read and \
+not evaluated. `bellows help erlang-nodes` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   bellows erlang memory rabbit@localhost rabbit_channel --for 5s
   bellows erlang memory rabbit@localhost prometheus_text_format prometheus_model_helpers --json
+  bellows erlang memory rabbit@localhost --allocators
+  bellows erlang memory rabbit@localhost --allocators --every 10s --count 6
 
-This needs a node of Erlang/OTP 26 or later.";
+Counting needs a node of Erlang/OTP 26 or later; --allocators does not.";
 
 /// The narrowest name of a function that is of use.
 const LEAST_NAME: usize = 44;
@@ -57,17 +67,20 @@ const PROCESSES: usize = 10;
 pub(super) struct CallsArgs {
     #[command(flatten)]
     count: CountArgs,
-    /// Functions to count, or with --root to trace (then optional): MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY
+    /// Functions to count, or with --root to trace (then optional): MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY.
+    /// With --time the call MODULE:FUNCTION(TERM, ...), and functions to trace below it [default: those that run there]
     #[arg(value_name = "MODULE", required_unless_present = "root")]
-    functions: Vec<FunctionPattern>,
+    functions: Vec<FunctionsOrCall>,
     /// Busiest processes that are traced shortly, for accumulated time, callers and callees; 0 for none
     #[arg(
         long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100),
-        conflicts_with = "root"
+        conflicts_with_all = ["root", "time"]
     )]
     bursts: u16,
     #[command(flatten)]
     root: RootArgs,
+    #[command(flatten)]
+    time: TimeArgs,
     /// Draw the waits, too, in the file of -o
     #[arg(long, requires = "output")]
     waits: bool,
@@ -76,15 +89,51 @@ pub(super) struct CallsArgs {
     output: Option<PathBuf>,
 }
 
+/// Functions to count or trace, or a call to time.
+#[derive(Clone, Debug)]
+enum FunctionsOrCall {
+    Functions(FunctionPattern),
+    /// `MODULE:FUNCTION(TERM, ...)`.
+    Call(String),
+}
+
+impl FromStr for FunctionsOrCall {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        match text.contains('(') {
+            true => Ok(Self::Call(text.to_owned())),
+            false => text.parse().map(Self::Functions),
+        }
+    }
+}
+
+/// Functions among which there is no call.
+fn patterns(given: &[FunctionsOrCall]) -> Result<Vec<FunctionPattern>, Failure> {
+    let pattern = |it: &FunctionsOrCall| match it {
+        FunctionsOrCall::Functions(pattern) => Ok(pattern.clone()),
+        FunctionsOrCall::Call(call) => Err(Failure::usage(
+            format!("{call} is a call, and functions are wanted here"),
+            "give it first, with --time, to have it called, or write MODULE:FUNCTION/ARITY",
+        )),
+    };
+    given.iter().map(pattern).collect()
+}
+
 /// Options of `bellows erlang memory`.
 #[derive(Debug, Args)]
-#[command(after_help = MEMORY_EXAMPLES)]
+#[command(
+    after_help = MEMORY_EXAMPLES,
+    mut_arg("duration", |arg| arg.default_value_if("allocators", "true", "2"))
+)]
 pub(super) struct MemoryArgs {
     #[command(flatten)]
     count: CountArgs,
     /// Functions to count: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY
-    #[arg(value_name = "MODULE", required = true)]
+    #[arg(value_name = "MODULE", required_unless_present = "allocators")]
     functions: Vec<FunctionPattern>,
+    #[command(flatten)]
+    allocators: AllocatorsArgs,
 }
 
 impl CallsArgs {
@@ -92,28 +141,60 @@ impl CallsArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let format = self.output.as_deref().map(Output::of_file).transpose()?;
         let output = self.output.as_deref().zip(format);
+        if self.time.is_wanted() {
+            return self.timed(output)?.execute();
+        }
+        let functions = patterns(&self.functions)?;
         if self.root.root.is_some() {
             return self
                 .root
-                .execute(&self.count, &self.functions, output, self.waits);
+                .execute(&self.count, &functions, output, self.waits);
         }
         let what = Wanted {
             command: "erlang calls",
             counter: Counter::Time,
             bursts: self.bursts,
         };
-        self.count.count(&self.functions, what, |calls| {
+        self.count.count(&functions, what, |calls| {
             // What was counted is printed by then, also where there is nothing to draw.
-            output.map_or(Ok(()), |(path, format)| self.draw(calls, path, format))
+            output.map_or(Ok(()), |(path, format)| {
+                self.draw(calls, &functions, path, format)
+            })
         })
     }
 
-    fn draw(&self, calls: &Calls, path: &Path, format: Output) -> Result<(), Failure> {
+    /// The call that is to be timed: the first of the arguments.
+    fn timed<'a>(&'a self, output: Option<(&'a Path, Output)>) -> Result<TimedCall<'a>, Failure> {
+        let Some((first, functions)) = self.functions.split_first() else {
+            let help = "name it first: MODULE:FUNCTION(TERM, ...)";
+            return Err(Failure::usage("--time needs a call", help));
+        };
+        let call = match first {
+            FunctionsOrCall::Call(call) => call.clone(),
+            FunctionsOrCall::Functions(named) => named.to_string(),
+        };
+        Ok(TimedCall {
+            call,
+            functions: patterns(functions)?,
+            count: &self.count,
+            time: &self.time,
+            waits: self.waits,
+            output,
+        })
+    }
+
+    fn draw(
+        &self,
+        calls: &Calls,
+        functions: &[FunctionPattern],
+        path: &Path,
+        format: Output,
+    ) -> Result<(), Failure> {
         let nanos = calls.tree.nodes().iter().map(|it| it.running).sum::<u64>();
         let traced = Nanos(nanos);
         let all = calls.functions.iter().map(|it| it.own).sum::<u64>();
         let all = Nanos(all.saturating_mul(1_000));
-        let modules: Vec<String> = self.functions.iter().map(ToString::to_string).collect();
+        let modules: Vec<String> = functions.iter().map(ToString::to_string).collect();
         if all.0 > SMALL_PART.saturating_mul(nanos) {
             output::line_aside(&format!(
                 "short traces saw {traced} of the {all} that was counted: what the picture shows may be other calls \
@@ -137,6 +218,9 @@ impl CallsArgs {
 impl MemoryArgs {
     /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
+        if self.allocators.is_wanted() {
+            return self.allocators.show(&self.count);
+        }
         let what = Wanted {
             command: "erlang memory",
             counter: Counter::Words,

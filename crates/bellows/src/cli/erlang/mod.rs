@@ -1,4 +1,4 @@
-//! `erlang`: a look inside an Erlang node, of which nothing is left there.
+//! `erlang`: inspects a running Erlang node, and leaves nothing there.
 
 mod alloc;
 mod calls;
@@ -22,12 +22,12 @@ const EXAMPLES: &str = "\
 Examples:
   bellows erlang info rabbit@localhost
   bellows erlang top rabbit@localhost
-  bellows erlang alloc rabbit@localhost
+  bellows erlang memory rabbit@localhost --allocators
   bellows erlang queues rabbit@localhost --every 2s
   bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --limit 1 --for 60
   bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
-  bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
+  bellows erlang calls rabbit@localhost --time 'rabbit_amqqueue:list(<<\"/\">>)'
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own file \
 (/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang-nodes` tells more.";
@@ -46,17 +46,13 @@ enum Action {
     Info(info::InfoArgs),
     /// Show processes, schedulers, memory and flow control, live or for scripts
     Top(top::ErlangTopArgs),
-    /// Show allocators, memory from the VM's side and from the machine's, and what threads do
-    Alloc(alloc::AllocArgs),
     /// Show counts of queues from the node's own tables, or serve them
     Queues(queues::QueuesArgs),
     /// Show calls of functions as they come: who calls, with what, and how long they take
     Trace(trace::TraceArgs),
-    /// Count calls and time of functions, and show who calls whom; or follow calls of one through processes
+    /// Count calls and time of functions; --root follows one through processes, --time calls one again and again
     Calls(calls::CallsArgs),
-    /// Call a function on the node again and again, and show how long it takes and what it calls
-    Time(time::TimeArgs),
-    /// Count the words that functions allocate (Erlang/OTP 26 and later)
+    /// Count the words that functions allocate; --allocators: where memory is, and what threads do
     Memory(calls::MemoryArgs),
 }
 
@@ -66,11 +62,9 @@ impl ErlangArgs {
         match self.action {
             Action::Info(args) => args.execute(),
             Action::Top(args) => args.execute(),
-            Action::Alloc(args) => args.execute(),
             Action::Queues(args) => args.execute(),
             Action::Trace(args) => args.execute(),
             Action::Calls(args) => args.execute(),
-            Action::Time(args) => args.execute(),
             Action::Memory(args) => args.execute(),
         }
     }

@@ -1,6 +1,6 @@
-//! `erlang time`: calls of one function on the node, one after the other, and their cost.
+//! `erlang calls --time`: calls of one function on the node, one after the other, and their cost.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use measure::{Nanos, Problem, count, counted};
 use report::console::sanitise;
 use serde::Serialize;
 
-use super::connect::{NodeArgs, leave};
-use super::options::{BudgetArgs, print_neighbours};
+use super::connect::leave;
+use super::options::{CountArgs, print_neighbours};
 use super::paths::{self, PathRows, Spread, nanos};
 use super::progress::Progress;
 use super::stacks::Stacks;
@@ -20,57 +20,55 @@ use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
 use crate::{output, signals};
 
-const EXAMPLES: &str = "\
-Examples:
-  bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
-  bellows erlang time rabbit@localhost 'rabbit_amqqueue:info_all(<<\"/\">>)' --times 20 -o queues.svg
-  bellows erlang time rabbit@localhost 'ets:tab2list(rabbit_queue)' --times 10 --traced 0
-  bellows erlang time rabbit@localhost 'lists:seq(1, 1000)' lists --result
-
-The function is really called, so name one that changes nothing. Arguments are terms; they are read, not \
-evaluated. `bellows help erlang-nodes` tells more.";
-
 /// Trace messages of the traced calls.
 const MESSAGES: u32 = 5_000_000;
 /// Longest time of calls beside the timed ones.
 const BEYOND: Duration = Duration::from_secs(10);
 
-/// Options of `bellows erlang time`.
+/// Options of `bellows erlang calls --time`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
 pub(super) struct TimeArgs {
-    #[command(flatten)]
-    node: NodeArgs,
-    /// The call: MODULE:FUNCTION(TERM, ...), as Erlang writes it
-    #[arg(value_name = "CALL")]
-    call: String,
-    /// Functions to trace below the call: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY [default: those that run
-    /// there]
-    #[arg(value_name = "MODULE")]
-    functions: Vec<FunctionPattern>,
+    /// Call the function, which is really executed, again and again, and show how long it takes and what it calls
+    #[arg(long, conflicts_with_all = ["root", "pids", "role"], help_heading = "With --time")]
+    time: bool,
     /// Calls that are timed, after a first one
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    #[arg(
+        long, value_name = "N", requires = "time", default_value_t = 100,
+        value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "With --time"
+    )]
     times: u32,
     /// Further calls that are traced, function by function; 0 for none, and none for garbage collections
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(..=1_000))]
+    #[arg(
+        long, value_name = "N", requires = "time", default_value_t = 5,
+        value_parser = value_parser!(u32).range(..=1_000), help_heading = "With --time"
+    )]
     traced: u32,
     /// Print what the first call returns, cut
-    #[arg(long)]
+    #[arg(long, requires = "time", help_heading = "With --time")]
     result: bool,
-    /// Functions that are shown
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
-    limit: usize,
-    /// Draw the waits, too, in the file of -o
-    #[arg(long, requires = "output")]
-    waits: bool,
-    /// Write the stacks of the traced calls: a flame graph (.svg), folded stacks (.folded), or another format
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    #[command(flatten)]
-    budget: BudgetArgs,
-    /// Print it as a JSON object
-    #[arg(long)]
-    json: bool,
+}
+
+impl TimeArgs {
+    /// Whether a call is timed, and no functions counted.
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.time
+    }
+}
+
+/// A call that is timed, and how it is shown.
+pub(super) struct TimedCall<'a> {
+    /// The call, as Erlang writes it.
+    pub(super) call: String,
+    /// Functions to trace below the call; those that run there where none is named.
+    pub(super) functions: Vec<FunctionPattern>,
+    /// Node, budget and output.
+    pub(super) count: &'a CountArgs,
+    /// Number of calls.
+    pub(super) time: &'a TimeArgs,
+    /// Draw the waits, too.
+    pub(super) waits: bool,
+    /// File for the stacks of traced calls.
+    pub(super) output: Option<(&'a Path, Output)>,
 }
 
 /// All results, for `--json`.
@@ -110,23 +108,22 @@ struct CollectedRow {
     words_per_call: u64,
 }
 
-impl TimeArgs {
+impl TimedCall<'_> {
     /// Has the function called, and prints its times.
-    pub(super) fn execute(self) -> Result<Done, Failure> {
-        let format = self.output.as_deref().map(Output::of_file).transpose()?;
-        if self.traced == 0 && self.output.is_some() {
+    pub(super) fn execute(&self) -> Result<Done, Failure> {
+        if self.time.traced == 0 && self.output.is_some() {
             return Err(Failure::usage(
                 "--traced 0 leaves no stacks to write",
                 "give a number of calls, or leave out -o",
             ));
         }
         let timing = self.measure()?;
-        match self.json {
+        match self.count.json {
             true => output::print_json(&self.rows(&timing))?,
             false => self.print(&timing)?,
         }
         // What is known is printed by then, also where there is nothing to draw.
-        if let (Some(file), Some(format), Some(path)) = (&self.output, format, &timing.path) {
+        if let (Some((file, format)), Some(path)) = (self.output, &timing.path) {
             let stacks = Stacks {
                 tree: &path.tree,
                 waits: self.waits,
@@ -140,19 +137,19 @@ impl TimeArgs {
     }
 
     fn measure(&self) -> Result<Timing, Failure> {
-        let lasting = self.budget.lasting();
+        let lasting = self.count.budget.lasting();
         let options = TimeOptions {
             call: self.call.clone(),
-            times: self.times,
+            times: self.time.times,
             duration: lasting,
-            traced: self.traced,
+            traced: self.time.traced,
             functions: self.functions.clone(),
-            value: self.result,
+            value: self.time.result,
             messages: MESSAGES,
-            budget: self.budget.path_budget(lasting + BEYOND),
+            budget: self.count.budget.path_budget(lasting + BEYOND),
         };
         let stopped = signals::stop_flag()?;
-        let node = self.node.connect("erlang time")?;
+        let node = self.count.node.connect("erlang calls --time")?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
         let progress = Progress::of_time(lasting, "calls");
@@ -212,7 +209,7 @@ impl TimeArgs {
         output::print_prose(&format!("\n{}\n", self.costs(timing)))?;
         if let Some(path) = &timing.path {
             let rows = paths::functions(path);
-            paths::print_functions(&rows, self.limit, path)?;
+            paths::print_functions(&rows, self.count.limit, path)?;
             print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
             output::print_prose(&format!("\n{}\n", traced(timing, path)))?;
         }
@@ -223,11 +220,11 @@ impl TimeArgs {
     fn costs(&self, timing: &Timing) -> String {
         let mut lines = Vec::new();
         let made = timing.times.len() as u64;
-        if made < self.times.into() && timing.ended == Ended::Time {
+        if made < self.time.times.into() && timing.ended == Ended::Time {
             lines.push(format!(
                 "The time is over after {} of {}.",
                 count(made),
-                count(self.times.into())
+                count(self.time.times.into())
             ));
         }
         if let Some(raised) = &timing.raised {

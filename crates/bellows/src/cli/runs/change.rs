@@ -6,21 +6,25 @@ use experiment::LoadSpec;
 use measure::Metric;
 use report::console::{self, Shape};
 
-use super::{RunArg, find};
+use super::{RunArg, RunsDir, complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
 
 /// Options of `bellows runs show`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bellows runs show last\n  bellows runs show -v last\n  bellows runs show 7k2q --json"
+    after_help = "Examples:\n  bellows runs show\n  bellows runs show -v last\n  bellows runs show 7k2q --json"
 )]
 pub(super) struct ShowArgs {
+    /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`
+    #[arg(value_name = "RUN", default_value = find::LAST, add = complete::runs())]
+    run: String,
     #[command(flatten)]
-    run: RunArg,
     /// Print all figures, reasons and warnings
     #[arg(long, short)]
     verbose: bool,
+    #[command(flatten)]
+    runs: RunsDir,
     /// Print the run's run.json
     #[arg(long)]
     json: bool,
@@ -58,7 +62,7 @@ pub(super) struct NoteArgs {
 impl ShowArgs {
     /// Prints it.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let entry = self.run.entry()?;
+        let entry = find::entry(&self.run, &self.runs.runs)?;
         let Ok(record) = &entry.record else {
             return Err(find::unreadable(&entry, None));
         };

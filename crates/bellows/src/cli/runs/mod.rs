@@ -1,7 +1,9 @@
 //! `runs`: commands on kept runs.
 
 mod change;
+mod history;
 mod prune;
+mod report_page;
 
 use archive::{Labels, RunEntry, RunFilter, RunOrder, RunSummary};
 use clap::{Args, Subcommand};
@@ -17,7 +19,9 @@ const EXAMPLES: &str = "\
 Examples:
   bellows runs
   bellows runs --filter 'name=stream* broker=4.*' --sort p99
-  bellows runs show last
+  bellows runs show
+  bellows runs report
+  bellows runs history demo
   bellows runs tag 7k2q baseline
   bellows runs prune --keep 20 --older-than 30d --dry-run
   bellows runs data";
@@ -44,6 +48,10 @@ enum Action {
     Tag(change::TagArgs),
     /// Put a note on a run
     Note(change::NoteArgs),
+    /// Write the report of a run, or of runs in turns, as one HTML file
+    Report(report_page::ReportArgs),
+    /// Show where an experiment's figures changed from run to run
+    History(history::HistoryArgs),
     /// Remove runs
     Rm(prune::RmArgs),
     /// Remove old runs that have no tag
@@ -61,6 +69,8 @@ impl RunsArgs {
             Some(Action::Show(args)) => args.execute(),
             Some(Action::Tag(args)) => args.execute(),
             Some(Action::Note(args)) => args.execute(),
+            Some(Action::Report(args)) => args.execute(),
+            Some(Action::History(args)) => args.execute(),
             Some(Action::Rm(args)) => args.execute(),
             Some(Action::Prune(args)) => args.execute(),
             Some(Action::Data(args)) => args.execute(),
@@ -71,7 +81,7 @@ impl RunsArgs {
 /// A run that was kept.
 #[derive(Debug, Args)]
 struct RunArg {
-    /// Run: path, id, part at either end of its id that only it has, an experiment that ran once, or `last`
+    /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`
     #[arg(value_name = "RUN", add = complete::runs())]
     run: String,
     #[command(flatten)]

@@ -4,13 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands and their subcommands.
-pub(crate) const COMMANDS: [&str; 35] = [
+pub(crate) const COMMANDS: [&str; 31] = [
     "",
     "demo",
     "run",
     "client",
-    "producer",
-    "consumer",
     "churn",
     "churn connections",
     "churn channels",
@@ -21,20 +19,18 @@ pub(crate) const COMMANDS: [&str; 35] = [
     "perf-test",
     "record",
     "top",
-    "compare",
+    "ab",
     "diff",
     "flame",
-    "fold",
     "broker",
     "runs",
     "runs show",
     "runs tag",
     "runs note",
+    "runs report",
     "runs rm",
     "runs prune",
-    "report",
     "doctor",
-    "calibrate",
     "scrape",
     "topology",
     "topology generate",
@@ -112,11 +108,11 @@ const INSTEAD: [(&str, &str); 51] = [
     ("--from 10 --to 12", "--from 0 --to 90"),
     // A part that leaves something to compare with.
     (
-        "diff last --where 'end-to-end p99 > 50ms'",
+        "diff --where 'end-to-end p99 > 50ms'",
         "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3",
     ),
     (
-        "diff last --from 12 --to 15",
+        "diff --from 12 --to 15",
         "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3",
     ),
     // Nobody knows lines of the embedded broker, and the last run has no times off CPU.
@@ -175,7 +171,9 @@ pub(crate) fn examples() -> Vec<String> {
             .arg("--help")
             .output();
         let help = String::from_utf8(help.expect("help").stdout).expect("text");
-        for line in shown(&help) {
+        // Runs in turns take long, but for those that exist.
+        let is_short = |line: &&&str| command != "ab" || line.contains("--with");
+        for line in shown(&help).iter().filter(is_short) {
             let line = line.trim();
             match examples.last_mut().filter(|last| last.ends_with('\\')) {
                 Some(last) => *last = format!("{} {line}", last.trim_end_matches('\\')),
@@ -226,10 +224,7 @@ fn short(example: &str) -> String {
             "BELLOWS_LISTEN=127.0.0.1:0 timeout --signal INT 1 {line} || test $? = 124\n"
         );
     }
-    if ["bellows compare", "bellows ab"]
-        .iter()
-        .any(|it| line.starts_with(it))
-    {
+    if line.starts_with("bellows ab") {
         // What it decides of few short runs is not known.
         return format!("{line} || test $? -le 4\n");
     }
@@ -261,8 +256,13 @@ pub(crate) fn all_help() -> Vec<String> {
             .arg("--help")
             .output();
         let help = String::from_utf8(help.expect("help").stdout).expect("text");
-        let below = help.split("\nCommands:\n").nth(1).unwrap_or_default();
-        let below = below.lines().take_while(|line| !line.is_empty());
+        let below = match command.is_empty() {
+            // Its commands stand in groups.
+            true => help.split("\nOptions:\n").next(),
+            false => help.split("\nCommands:\n").nth(1),
+        };
+        let below = below.unwrap_or_default().lines();
+        let below = below.take_while(|line| command.is_empty() || !line.is_empty());
         let names = below.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
         for name in names.filter(|name| !name.is_empty() && *name != "help") {
             commands.push([&command[..], &[name.to_owned()]].concat());

@@ -1,29 +1,29 @@
-//! `history`: where the figures of an experiment's runs changed their level.
+//! `runs history`: where the figures of an experiment's runs changed their level.
 
 use archive::{FolderKind, RunEntry, RunFilter, RunRecord};
 use clap::Args;
 use report::console;
 
-use super::args::RunsDir;
-use super::compare::level;
-use super::find;
+use super::super::args::RunsDir;
+use super::super::compare::level;
+use super::super::find;
 use crate::failure::{Done, Failure};
 use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows history stream-publish
-  bellows history stream-publish --filter 'tag=nightly' --json
-  bellows history mine --runs /srv/nightly
+  bellows runs history stream-publish
+  bellows runs history stream-publish --filter 'tag=nightly' --json
+  bellows runs history mine --runs /srv/nightly
 
 The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. A change is \
 called one where a cut of the series, or a window in it, is better than those of the same values in random orders. \
 `bellows help comparison` says more.";
 
-/// Options of `bellows history`.
+/// Options of `bellows runs history`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct HistoryArgs {
+pub(super) struct HistoryArgs {
     /// Name of the experiment, as `bellows runs` shows it
     #[arg(value_name = "EXPERIMENT")]
     name: String,
@@ -42,7 +42,7 @@ pub(crate) struct HistoryArgs {
 
 impl HistoryArgs {
     /// Reads the runs and prints their history.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
+    pub(super) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
         let mut wanted: Vec<&RunEntry> = entries.iter().collect();
         wanted.retain(|entry| {

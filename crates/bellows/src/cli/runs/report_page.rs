@@ -1,21 +1,21 @@
-//! `report`: the report of a run, or of runs in turns, as one HTML file.
+//! `runs report`: the report of a run, or of runs in turns, as one HTML file.
 
 use std::path::{Path, PathBuf};
 
 use archive::{FolderKind, RunReader};
 use clap::Args;
 
-use super::args::RunsDir;
-use super::{complete, find};
+use super::super::args::RunsDir;
+use super::super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows report last
-  bellows report 7k2q -o /tmp/before.html
-  bellows report runs/2026-11-21T00-12-33Z-ab-mine-7k2q
-  bellows report last --redact -o for-others.html
+  bellows runs report
+  bellows runs report 7k2q -o /tmp/before.html
+  bellows runs report runs/2026-11-21T00-12-33Z-ab-mine-7k2q
+  bellows runs report last --redact -o for-others.html
 
 Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, or of all cells of a matrix; of one of \
 trials (`bellows limit`) the page of what was found.
@@ -26,13 +26,13 @@ hosts, hosts, users, nodes, addresses and paths. If one remains, no report is wr
 /// File name of a report for others in a run's folder.
 const REDACTED: &str = "report-redacted.html";
 
-/// Options of `bellows report`.
+/// Options of `bellows runs report`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct ReportArgs {
-    /// Run: path, id, part at either end of its id that only it has, an experiment that ran once, or `last`; or the
+pub(super) struct ReportArgs {
+    /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`; or the
     /// folder of runs in turns, or of trials
-    #[arg(value_name = "RUN", add = complete::runs())]
+    #[arg(value_name = "RUN", default_value = find::LAST, add = complete::runs())]
     run: String,
     /// Blot out names, so that the report can be shown to others; writes report-redacted.html in the run's folder
     #[arg(long)]
@@ -46,7 +46,7 @@ pub(crate) struct ReportArgs {
 
 impl ReportArgs {
     /// Writes the report and prints its path.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
+    pub(super) fn execute(self) -> Result<Done, Failure> {
         let dir =
             find::run(&self.run, &self.runs.runs).or_else(|no_run| match find::folders_of_runs(
                 &self.run,
