@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { endsAtZero, interval as intervalOf, tone, wouldTell } from '../src/comparison/figures';
+import { endsAtZero, interval as intervalOf, tone } from '../src/comparison/figures';
 import { costTree, told } from '../src/comparison/flame';
 import { change, doubtOf, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
@@ -65,14 +65,14 @@ describe('a side of one run', () => {
 describe('too few runs', () => {
   test('give a change no interval, in words and on the axis', () => {
     const few = figure({ change: 0.02, interval: [-0.9999, 5000], interval_says: false });
-    expect(intervalOf(few)).toBe('cannot tell');
+    expect(intervalOf(few)).toBe('too few runs');
     expect(intervalOf({ ...few, interval_says: true })).toBe('< -99.9 % to > +100,000 %');
     expect(changeScale([few]).log).toBe(false);
     const cost = { a: 10, b: 20, interval: [-5, 25], p: 0.5, proven: false } as const;
     const told = (visible: number | null): string =>
       doubtOf({ ...cost, interval: [-5, 25], visible });
     expect(told(4)).toBe('interval -5 ns to +25 ns; p 0.500');
-    expect(told(null)).toBe('too few runs to tell an interval');
+    expect(told(null)).toBe('too few runs for an interval');
   });
 });
 
@@ -342,11 +342,4 @@ describe('cells of a matrix', () => {
     expect(pageOf({ ...cell(), page: ['cell 1', 'report.html'] })).toBe('cell%201/report.html');
     expect(pageOf(cell())).toBeNull();
   });
-});
-
-test('what cannot be told says in the line above how much would tell it, and nothing where all is told', () => {
-  const open = figure({ decision: 'undecided', needed: 41 });
-  expect(wouldTell([figure({}), open], true)).toContain('so many pairs');
-  expect(wouldTell([open], false)).toContain('so many runs');
-  expect(wouldTell([figure({}), figure({ decision: 'undecided' })], true)).toBe('');
 });

@@ -46,7 +46,7 @@ fn the_exit_code_says_whether_the_requirements_were_met() {
     let unknown = demo(&["--fail-if", "end-to-end p99.99 > 1h"]);
     assert_eq!(unknown.code(), Some(4), "{unknown:?}");
     assert!(
-        unknown.stdout.contains("cannot tell: fewer than ten"),
+        unknown.stdout.contains("inconclusive: fewer than ten"),
         "{}",
         unknown.stdout
     );

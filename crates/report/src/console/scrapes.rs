@@ -157,19 +157,18 @@ fn waited(response: &LatencySummary) -> [String; 3] {
 /// Cost of a page in the broker's CPU, where the broker serves it.
 fn broker_cpu(page: &ScrapedPage) -> Option<String> {
     let Some(cpu) = page.broker_cpu else {
-        let text = "what a page costs the broker's CPU cannot be told: fewer than 12 pages, one all the time, or other \
-                    work at the same times";
+        let text = "CPU per page: unknown (fewer than 12 pages, one all the time, or other work at the same times)";
         return (page.is_of_broker && page.completed > 0).then(|| text.to_owned());
     };
     let (low, high) = cpu.interval;
     let spread = format!("[{}, {}]", seconds(low), seconds(high));
     Some(match low > 0.0 {
         true => format!(
-            "a page costs the broker {} of CPU {spread}",
+            "CPU per page: {} of the broker {spread}",
             seconds(cpu.seconds)
         ),
         false => {
-            format!("what a page costs the broker's CPU cannot be told from nothing: {spread}")
+            format!("CPU per page: too small to measure {spread}")
         }
     })
 }

@@ -168,11 +168,18 @@ pub struct FigureRow {
     pub interval_says: bool,
 }
 
-impl From<&ComparedFigure> for FigureRow {
-    fn from(figure: &ComparedFigure) -> Self {
+impl FigureRow {
+    /// The figures of a comparison.
+    pub(crate) fn of(comparison: &Comparison) -> Vec<Self> {
+        let units = words::units(comparison);
+        let figures = comparison.figures.iter();
+        figures.map(|it| Self::new(it, units)).collect()
+    }
+
+    fn new(figure: &ComparedFigure, units: &str) -> Self {
         Self {
             figure: figure.clone(),
-            decided: words::decision(figure),
+            decided: words::decision(figure, Some(units)),
             worse: figure.is_worse(),
             interval_says: words::interval_says(figure),
         }
@@ -245,7 +252,7 @@ impl ComparisonView {
             forced: comparison.forced.clone(),
             remarks,
             warnings: side_warnings(&a.readers, &b.readers),
-            figures: comparison.figures.iter().map(FigureRow::from).collect(),
+            figures: FigureRow::of(comparison),
             functions: comparison.functions.clone(),
             stacks: comparison.stacks.clone(),
             notes: words::notes(comparison, words::ShownColumns::ALL),
