@@ -258,7 +258,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const first = known.filter({ hasText: 'match specification' });
     assert.match(
       await first.innerText(),
-      /^Known, of the whole run: \d.* % of the samples compile a match specification .* below rabbit_router:match_routing_key\/2\); /,
+      /^Known, of the whole run: \d.* % of CPU compiles a match specification .* below rabbit_router:match_routing_key\/2\); /,
     );
     assert.equal(
       await first.locator('a').getAttribute('href'),
