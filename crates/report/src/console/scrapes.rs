@@ -12,12 +12,12 @@ const MOST_SHOWN: usize = 50;
 /// Columns that a page's name keeps where the table is wide.
 const LEAST_NAME: usize = 12;
 /// Explanation of the times.
-const TIMES: &str = "times from when a request was due until its page had been read";
-const SIZES: &str = "page size, series and arrived: of a page, the median; arrived: compressed where the server \
+const TIMES: &str = "times: from the due time of a request until its page was read";
+const SIZES: &str = "page size, series and arrived: median per page; arrived: compressed if the server \
                      compresses";
 const SERVER_CPU: &str =
-    "server CPU: all that the server used meanwhile, for whomever, divided by the requests";
-const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: compressed where the server compresses, \
+    "server CPU: all CPU of the server meanwhile, divided by the requests";
+const IN_ALL: &str = "page size and arrived: median per page; arrived: compressed if the server compresses, \
                       in all: of all requests";
 
 /// The scrapes of a page.
@@ -68,7 +68,7 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
         let page = &row.page;
         if page.not_sent > 0 {
             say(&format!(
-                "{}: {} due and not sent: the pages before took longer than the time between two",
+                "{}: {} due and not sent: the pages before took longer than the interval",
                 page.name,
                 counted(page.not_sent, "request")
             ));
@@ -103,7 +103,7 @@ fn note(page: &ScrapedPage) -> String {
         (page.unanswered, "had no answer at the end"),
         (
             page.not_sent,
-            "were due and not sent: the pages before took longer than the time between two",
+            "were due and not sent: the pages before took longer than the interval",
         ),
     ];
     let missed = missed.iter().filter(|(number, _)| *number > 0);
