@@ -542,7 +542,7 @@ impl FromStr for Quantity {
             let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
             let figures = figures.join(", ");
             Refused::new(
-                format!("{name:?} is no quantity"),
+                format!("{name:?} is not a quantity"),
                 format!(
                     "it takes a latency with mean, max or a percentile such as p50, p95 or p99.9, or one of: {figures}"
                 ),

@@ -164,7 +164,7 @@ fn a_run_that_measures_nothing_passes_nothing() {
 fn what_cannot_be_required_is_refused() {
     let dir = folder();
     for (condition, part) in [
-        ("p99 > 20ms", "is no quantity"),
+        ("p99 > 20ms", "is not a quantity"),
         ("end-to-end p99 > 20", "with its unit"),
         // What must not be, rather than what has to hold.
         ("lost", "compares nothing"),

@@ -154,8 +154,8 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         ),
     };
     let shown = format!(
-        "{} of {matching}; change: share in B minus share in A, in points; ~ not significant (within three standard errors \
-         of independent samples, or fewer than ten samples)",
+        "{} of {matching}; change: share in B minus share in A, in points; ~ not significant (within three standard \
+         errors of independent samples, or fewer than ten samples)",
         count(rows.shown.len() as u64)
     );
     let notes = [table.a.profile, table.b.profile].into_iter();

@@ -437,8 +437,8 @@ mod tests {
             let text = history(of, Style::PLAIN);
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, are outliers: 9 ns, the \
-                    others 5 ns; at least 13 runs are needed to show a temporary change";
+        let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, are outliers: 9 ns, \
+                    the others 5 ns; at least 13 runs are needed to show a temporary change";
         assert!(text(&of).contains(told), "{}", text(&of));
         // Some that are no neighbours, and many of those.
         for (apart, told) in [

@@ -500,8 +500,8 @@ fn alone(of: &Comparison) -> Vec<String> {
         told.push(match &blocks.why_not {
             Some(why) => format!("{name} is one run, without an interval within it: {why}."),
             None => format!(
-                "{name} is one run of {:.0} s. Its 95 % intervals are by the stationary bootstrap over blocks of {} s: they say \
-                 how exactly that run knows its own quantiles.",
+                "{name} is one run of {:.0} s. Its 95 % intervals are by the stationary bootstrap over blocks of {} s: \
+                 they say how exactly that run knows its own quantiles.",
                 blocks.seconds,
                 three_digits(blocks.block_s)
             ),

@@ -66,8 +66,8 @@ fn method(effect: &ObserverEffect) -> String {
         several => format!(", {several} left out"),
     };
     format!(
-        "95 % intervals from {} of {} s blocks with and without profiling, in random order{left_out}; the profile covers \
-         the blocks with profiling",
+        "95 % intervals from {} of {} s blocks with and without profiling, in random order{left_out}; the profile \
+         covers the blocks with profiling",
         measure::counted(effect.pairs.into(), "pair"),
         seconds_digits(effect.block_s)
     )
@@ -196,8 +196,8 @@ mod tests {
             observer_effect(&effect()),
             [
                 "profiling cost 2.1 % [0.4, 3.8] of the rate and 1.3 µs [0.2, 2.4] of broker CPU per message (+3.1 %)",
-                "end-to-end p99: no significant change (+4.0 % [-3.0, 11]); a change of 9.8 % would show in four of five \
-                 runs",
+                "end-to-end p99: no significant change (+4.0 % [-3.0, 11]); a change of 9.8 % would show in four of \
+                 five runs",
                 "bellows itself took 0.9 µs [0.8, 1.0] more CPU per message, including its sampling thread",
                 "95 % intervals from 15 pairs of 1 s blocks with and without profiling, in random order; the profile \
                  covers the blocks with profiling",

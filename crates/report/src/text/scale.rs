@@ -125,8 +125,8 @@ fn doubt(why: ScaleDoubt, noun: &str, most: u32) -> String {
             format!("by the fitted law more {noun} never pass less: coherence is 0")
         }
         ScaleDoubt::NotProven => format!(
-            "no peak: a decline with more {noun} is not proven (the interval of \u{3ba} includes 0, or is not known); use \
-             longer runs, more of each (--confirm) or more than {most} {noun}"
+            "no peak: a decline with more {noun} is not proven (the interval of \u{3ba} includes 0, or is not known); \
+             use longer runs, more of each (--confirm) or more than {most} {noun}"
         ),
         ScaleDoubt::FarBeyond => {
             format!("no peak: it would be beyond twice the {most} {noun} tried")
