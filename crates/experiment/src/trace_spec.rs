@@ -308,10 +308,10 @@ mod tests {
                 "cannot name a trace",
             ),
             ("[[trace]]\ncall = \"a:b/2\"\nrole = \"\"\n", "trace.0.role"),
-            (&one.repeat(2), "another trace has the same"),
+            (&one.repeat(2), "another trace has this name"),
             (
                 &format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"),
-                "is another one than that",
+                "differs from another trace",
             ),
             (
                 &format!("[broker]\nkind = \"embedded\"\n{one}"),
