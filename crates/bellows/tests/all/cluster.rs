@@ -186,7 +186,7 @@ fn each_node_is_profiled(summary: &Value) {
     let warnings = summary["warnings"].as_array().expect("warnings").iter();
     let texts: Vec<&str> = warnings.filter_map(|it| it["text"].as_str()).collect();
     // It is sampled again from its return on, and the warning says so with both times.
-    let lacks = |text: &&str| text.contains("the profile of node 1 was taken until the kill at");
+    let lacks = |text: &&str| text.contains("the profile of node 1 ends with the kill at");
     assert_eq!(texts.iter().filter(|it| lacks(it)).count(), 1, "{texts:#?}");
     let ended = |text: &&str| text.contains("covers it until then");
     assert!(!texts.iter().any(ended), "{texts:#?}");

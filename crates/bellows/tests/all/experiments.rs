@@ -193,7 +193,7 @@ fn queues_are_filled_before_the_run() {
     let refused = run(&["--set", limits]);
     assert_ne!(refused.code(), Some(0), "{refused:#?}");
     assert!(
-        refused.stderr.contains("that were to stand in its queues"),
+        refused.stderr.contains(" prepared messages"),
         "{refused:#?}"
     );
 }

@@ -313,11 +313,11 @@ fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_n
     };
     refuse(
         &["--metrics-to", "http://127.0.0.1:1/"],
-        "its path says no protocol",
+        "its path names no protocol",
     );
     refuse(
         &["--metrics-to", "http://u:geheim@127.0.0.1/v1/metrics"],
-        "it holds a password",
+        "it contains a password",
     );
     // Taken by the broker.
     let ended = start(bellows(

@@ -115,7 +115,7 @@ pub(crate) fn processes(
     if is_timed_out(topology) || (topology.is_err() && control.is_stopping()) {
         return vec![Err(BrokerError::Control {
             asked_for: "what its processes do",
-            reason: "it was not asked, for it did not tell its queues and bindings in time".into(),
+            reason: "it was not asked, since it did not list its queues and bindings in time".into(),
             timed_out: true,
         })];
     }
