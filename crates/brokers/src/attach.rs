@@ -374,7 +374,7 @@ fn check_node(options: &ConnectOptions, control: &load::Control) -> Result<(), B
 }
 
 const SILENT_HELP: &str =
-    "look whether the node is overloaded or hangs; or leave out broker.node (--node)";
+    "check whether the node is overloaded or hangs; or leave out broker.node (--node)";
 
 /// The problem with the remedy by keys and options of a run.
 fn problem(error: &NodeError) -> Problem {

@@ -297,7 +297,7 @@ mod tests {
                 "[[trace]]\ncall = \"lists\"\n",
                 "every function of a module",
             ),
-            ("[[trace]]\ncall = \"_:_\"\n", "is no function"),
+            ("[[trace]]\ncall = \"_:_\"\n", "is not a function"),
             ("[[trace]]\ncall = \"a:b/2\"\nlimit = 0\n", "trace.0.limit"),
             (
                 "[[trace]]\ncall = \"a:b/2\"\nnode = 1\n",
