@@ -527,7 +527,7 @@ mod tests {
             (
                 200,
                 r#"{"access_token":"hidden","expires_in":"soon"}"#,
-                "expires_in is no number of seconds",
+                "expires_in is not a number of seconds",
             ),
             (500, r#"{"access_token":"hidden"}"#, "without success"),
         ] {
