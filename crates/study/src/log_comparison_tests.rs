@@ -197,7 +197,7 @@ fn blocks_are_no_shorter_than_the_intervals_of_a_log() {
     let (a, b) = (found.a.within_one_run, found.b.within_one_run);
     let why = a.and_then(|it| it.why_not).expect("too short");
     assert!(
-        why.contains("150 s in which anything was measured, where 8 blocks of 30 s"),
+        why.contains("150 s were measured, and an interval takes at least 8 blocks of 30 s"),
         "{why}"
     );
     assert_eq!(b.map(|it| (it.block_s, it.why_not)), Some((30.0, None)));
