@@ -73,8 +73,8 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const numbers = await section.locator('tbody tr').evaluateAll((rows) =>
       rows.map((row) => {
         const cell = row.children[3].textContent.replace('~ ', '');
-        const [, number, unit] = /^([+-][\d.]+) (ns|us)$/.exec(cell) ?? [];
-        return Number(number) * (unit === 'us' ? 1000 : 1);
+        const [, number, unit] = /^([+-][\d.]+) (ns|µs)$/.exec(cell) ?? [];
+        return Number(number) * (unit === 'µs' ? 1000 : 1);
       }),
     );
     const [whole, ...parts] = numbers;
@@ -108,10 +108,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     });
     for (const [name, count] of Object.entries(colors)) assert.ok(count > 200, `${name}: ${count}`);
     await graph.hover({ position: { x: 30, y: 45 } });
-    assert.match(await page.locator('.tip').innerText(), /A [\d.]+ us, B [\d.]+ us/);
+    assert.match(await page.locator('.tip').innerText(), /A [\d.]+ µs, B [\d.]+ µs/);
     await graph.click({ position: { x: 30, y: 45 } });
     assert.match(page.url(), /zoom=/);
-    assert.match(await hint.innerText(), /A [\d.]+ us, B [\d.]+ us, .*shows from/);
+    assert.match(await hint.innerText(), /A [\d.]+ µs, B [\d.]+ µs, .*shows from/);
     await page.keyboard.press('Escape');
     assert.doesNotMatch(page.url(), /zoom=/);
     await page.keyboard.press('/');

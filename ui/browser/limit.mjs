@@ -33,7 +33,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     assert.equal(await page.locator('#trials tbody sup').count(), 1);
     assert.match(await page.locator('#trials tbody tr').first().innerText(), /†/);
     assert.match(await page.locator('.remarks').innerText(), /^† fewer than 10 samples lie beyond/);
-    assert.match(await curve.locator('.held-trial title').first().textContent(), /p99.9 \S+ us†/);
+    assert.match(await curve.locator('.held-trial title').first().textContent(), /p99.9 \S+ µs†/);
     await done();
   });
 

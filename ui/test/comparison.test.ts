@@ -116,7 +116,7 @@ describe('call paths of both sides', () => {
   test('a frame says its cost, what is proven, and what could have been seen', () => {
     const of = frame({ a: 1200, b: 1800, interval: [590, 610], proven: true, visible: 50 });
     expect(told(of)).toBe(
-      'A 1.20 us, B 1.80 us, +600 ns [+590 ns, +610 ns], proven, shows from 50 ns',
+      'A 1.20 µs, B 1.80 µs, +600 ns [+590 ns, +610 ns], proven, shows from 50 ns',
     );
     expect(told({ ...of, proven: false, asked: false })).toContain('nor anything below');
     const few = told({ ...of, proven: false, visible: null });
@@ -169,7 +169,7 @@ describe('the axis of changes', () => {
     expect([-0.99999, 18_600_000].map(signed)).toEqual(['< -99.9 %', '> +100,000 %']);
     // An interval ends there; a change that is rounded is none of it.
     expect([0, 0.000_01, -0.000_01].map(signed)).toEqual(['0 %', '+0.00 %', '-0.00 %']);
-    expect([0, 1340].map(signedTime)).toEqual(['0', '+1.34 us']);
+    expect([0, 1340].map(signedTime)).toEqual(['0', '+1.34 µs']);
     expect([0, 0.1].map((low) => endsAtZero({ interval: [low, 0.2] }))).toEqual([true, false]);
     expect([0, 0.3, -0.9, 9].map(tickName)).toEqual(['0', '+30 %', '-90 %', 'x10']);
   });
@@ -239,7 +239,7 @@ describe('functions', () => {
     expect(provenFirst(rows).map((it) => it.function)).toEqual(['below', 'own', 'large']);
     expect(full(rows)).toBe(900);
     expect(change(rows[2]!.own)).toBe(-30);
-    expect(signedTime(-1340)).toBe('-1.34 us');
+    expect(signedTime(-1340)).toBe('-1.34 µs');
   });
 });
 

@@ -15,7 +15,7 @@ export function change(of: CostChange): number {
   return of.b - of.a;
 }
 
-/** A time with its sign: `+1.34 us`; none at all is `0`. */
+/** A time with its sign: `+1.34 µs`; none at all is `0`. */
 export function signedTime(ns: number): string {
   if (ns === 0) return '0';
   return `${ns < 0 ? '-' : '+'}${duration(Math.abs(ns))}`;

@@ -269,7 +269,7 @@ fn what_cannot_be_told_is_skipped_and_what_is_worse_fails() {
     let text = written(ComparisonFormat::Junit, Some(&compared()));
     for part in [
         "tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\"",
-        "<failure message=\"changed, worse: A 105 us, B 210 us: +100 % [+90.0 %, +110 %]\"",
+        "<failure message=\"changed, worse: A 105 µs, B 210 µs: +100 % [+90.0 %, +110 %]\"",
         "<skipped message=\"inconclusive (about 23 runs per side to detect ",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -302,10 +302,10 @@ mod tests {
         let shown = line(vec![met(), missed()]);
         assert!(shown.contains("end-to-end p99 48.0 ms"), "{shown}");
         assert!(!shown.contains("ack response"), "{shown}");
-        assert!(line(vec![met()]).contains("ack response p50 400 us"));
+        assert!(line(vec![met()]).contains("ack response p50 400 µs"));
         let unknown = line(vec![required("end-to-end p99 < 10ms", None, false)]);
         assert!(!unknown.contains("488"), "{unknown}");
-        assert!(line(Vec::new()).contains("ack response p99 488 us"));
+        assert!(line(Vec::new()).contains("ack response p99 488 µs"));
     }
 
     #[test]

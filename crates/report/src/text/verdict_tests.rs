@@ -113,7 +113,7 @@ fn each_cause_has_its_sentence() {
             Broker,
             &["limited by the broker: it stopped answering for 600 ms of the 30.0 s; messages due"],
         ),
-        (Cause::RoundTrip, Network, &["a round trip takes 60.0 us"]),
+        (Cause::RoundTrip, Network, &["a round trip takes 60.0 µs"]),
         (
             Cause::ProxyWay,
             Network,
