@@ -104,7 +104,7 @@ const NO_FLOW: &str = "bellows itself sent and received no messages";
 const NO_OPERATIONS: &str = "there was no churn";
 const NO_REQUESTS: &str = "there was no probe";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
-const OF_WHOLE_RUN: &str = "it is known of the whole run only";
+const OF_WHOLE_RUN: &str = "it is known for the whole run only";
 /// Suffix behind the name of a probe or a page.
 const FAILED: &str = " failed";
 

@@ -226,7 +226,7 @@ fn what_is_refused_says_why() {
         &["a.hlog", "--with", "c.hlog"],
         1,
         &[
-            "c.hlog is no HDR histogram log",
+            "c.hlog is not an HDR histogram log",
             "start, length, largest value",
         ],
     );

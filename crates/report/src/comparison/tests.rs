@@ -558,7 +558,7 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     );
     let text = written(ComparisonFormat::Markdown);
     assert!(
-        text.contains("It broke off before all runs were made"),
+        text.contains("It failed before all runs were made"),
         "{text}"
     );
 }
