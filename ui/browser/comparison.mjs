@@ -140,7 +140,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     await unfold(page.locator('#warnings summary'));
     assert.match(
       await page.locator('#warnings').innerText(),
-      /pair 3: a run does not count: invalid; made anew/,
+      /pair 3: a run does not count: invalid; repeated/,
     );
     assert.match(await page.locator('#decided').innerText(), /run-b-2\s+invalid/);
     assert.match(await page.locator('.differ').innerText(), /broker\.schedulers 2 → 1/);
