@@ -10,7 +10,7 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     if effect.pairs < 2 {
         return vec![nothing(effect)];
     }
-    let one = one(&effect.unit);
+    let one = one_of(&effect.unit);
     let mut told = Vec::new();
     let mut hidden = Vec::new();
     match &effect.rate {
