@@ -100,8 +100,8 @@ pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem
     let does = if sends { "sends" } else { "receives" };
     Err(Problem::new(
         format!(
-            "--scale {key}: load.{other} {does} as well, and the throughput is that of all groups, which follows no law \
-             of load.{varied}"
+            "--scale {key}: load.{other} {does} as well, and the throughput is that of all groups, which follows no \
+             law of load.{varied}"
         ),
         "",
         format!(

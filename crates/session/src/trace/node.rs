@@ -300,8 +300,8 @@ impl CallSorter<'_> {
         // Calls are numbered anew.
         self.keep_open();
         self.of.log.note(
-            "calls before the measured phase used up the limit: the trace restarted in the measured phase, and some of its \
-             first calls may be missing"
+            "calls before the measured phase used up the limit: the trace restarted in the measured phase, and some of \
+             its first calls may be missing"
                 .to_owned(),
         );
         loop {
