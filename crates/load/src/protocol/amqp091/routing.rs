@@ -166,10 +166,10 @@ impl Topology {
             // Bindings of our own have no arguments, and match every message.
             "headers" if !self.bound_by_others.contains(&key) => None,
             "headers" => Some(format!(
-                "bindings of others decide which queues the headers exchange {exchange:?} gives a message to"
+                "bindings of others to the headers exchange {exchange:?} decide which queues get a message"
             )),
             _ => Some(format!(
-                "its type {kind:?} decides which queues exchange {exchange:?} gives a message to"
+                "the type {kind:?} of exchange {exchange:?} decides which queues get a message"
             )),
         }
     }
