@@ -21,7 +21,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const rows = page.locator('#changes tbody tr');
     assert.equal(await rows.count(), 5);
     assert.match(await rows.first().innerText(), /\+24\.0 %[\s\S]*changed, better/);
-    assert.match(await rows.last().innerText(), /cannot tell: 41 for 1 %/);
+    assert.match(await rows.last().innerText(), /inconclusive \(about 41 (pairs|runs per side) to detect 1 %\)/);
     // The table stands on the first screen.
     const { y, height } = await page.locator('#changes table').boundingBox();
     assert.ok(y + height <= 900, `${y + height}`);
@@ -73,8 +73,8 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const numbers = await section.locator('tbody tr').evaluateAll((rows) =>
       rows.map((row) => {
         const cell = row.children[3].textContent.replace('~ ', '');
-        const [, number, unit] = /^([+-][\d.]+) (ns|us)$/.exec(cell) ?? [];
-        return Number(number) * (unit === 'us' ? 1000 : 1);
+        const [, number, unit] = /^([+-][\d.]+) (ns|µs)$/.exec(cell) ?? [];
+        return Number(number) * (unit === 'µs' ? 1000 : 1);
       }),
     );
     const [whole, ...parts] = numbers;
@@ -108,10 +108,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     });
     for (const [name, count] of Object.entries(colors)) assert.ok(count > 200, `${name}: ${count}`);
     await graph.hover({ position: { x: 30, y: 45 } });
-    assert.match(await page.locator('.tip').innerText(), /A [\d.]+ us, B [\d.]+ us/);
+    assert.match(await page.locator('.tip').innerText(), /A [\d.]+ µs, B [\d.]+ µs/);
     await graph.click({ position: { x: 30, y: 45 } });
     assert.match(page.url(), /zoom=/);
-    assert.match(await hint.innerText(), /A [\d.]+ us, B [\d.]+ us, .*shows from/);
+    assert.match(await hint.innerText(), /A [\d.]+ µs, B [\d.]+ µs, .*shows from/);
     await page.keyboard.press('Escape');
     assert.doesNotMatch(page.url(), /zoom=/);
     await page.keyboard.press('/');
@@ -140,7 +140,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     await unfold(page.locator('#warnings summary'));
     assert.match(
       await page.locator('#warnings').innerText(),
-      /pair 3: a run does not count: invalid; made anew/,
+      /pair 3: a run does not count: invalid; repeated/,
     );
     assert.match(await page.locator('#decided').innerText(), /run-b-2\s+invalid/);
     assert.match(await page.locator('.differ').innerText(), /broker\.schedulers 2 → 1/);
@@ -186,7 +186,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const { page, done } = await open({}, 'matrix');
     assert.match(
       await page.locator('.headline').first().innerText(),
-      /^B is worse in 1 of 6 cells \(queue-type \/ num-destinations\): quorum \/ 1 \(.*\); better in 2 of 6 cells: classic \/ 1 .*; cannot tell in 3$/i,
+      /^B is worse in 1 of 6 cells \(queue-type \/ num-destinations\): quorum \/ 1 \(.*\); better in 2 of 6 cells: classic \/ 1 .*; inconclusive in 3$/i,
     );
     const panels = page.locator('#effects > figure');
     assert.equal(await panels.count(), 3);
@@ -196,7 +196,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     assert.equal(await cells.count(), 6);
     assert.match(await cells.nth(0).innerText(), /\+12\.4 %[\s\S]*changed, better/);
     assert.match(await cells.nth(2).getAttribute('class'), /worse/);
-    assert.match(await cells.nth(3).innerText(), /nothing decided/);
+    assert.match(await cells.nth(3).innerText(), /no decision/);
     const href = await cells.nth(0).locator('a').getAttribute('href');
     assert.equal(href, 'cell-1-classic-1/report.html');
     assert.ok(existsSync(join(folder, href)));

@@ -11,7 +11,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     const { page, done } = await open('limit');
     assert.match(
       await page.locator('.headline').first().innerText(),
-      /^the highest rate that holds lies between 47,600 and 51,900 msg\/s$/i,
+      /^the highest rate that holds is between 47,600 and 51,900 msg\/s$/i,
     );
     assert.equal(await page.locator('.outcome').innerText(), 'confirmed');
     const curve = page.locator('#curve svg');
@@ -33,7 +33,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     assert.equal(await page.locator('#trials tbody sup').count(), 1);
     assert.match(await page.locator('#trials tbody tr').first().innerText(), /†/);
     assert.match(await page.locator('.remarks').innerText(), /^† fewer than 10 samples lie beyond/);
-    assert.match(await curve.locator('.held-trial title').first().textContent(), /p99.9 \S+ us†/);
+    assert.match(await curve.locator('.held-trial title').first().textContent(), /p99.9 \S+ µs†/);
     await done();
   });
 

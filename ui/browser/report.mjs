@@ -281,7 +281,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const first = known.filter({ hasText: 'match specification' });
     assert.match(
       await first.innerText(),
-      /^Known, of the whole run: \d.* % of the samples compile a match specification .* below rabbit_router:match_routing_key\/2\); /,
+      /^Known, of the whole run: \d.* % of CPU compiles a match specification .* below rabbit_router:match_routing_key\/2\); /,
     );
     assert.equal(
       await first.locator('a').getAttribute('href'),
@@ -623,7 +623,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const [x, y] = [area.x + (30.55 / 45.42) * area.width, area.y + area.height * 0.83];
     await page.mouse.move(x, y);
     const text = await tip.innerText();
-    assert.match(text, /^30\.5 to 30\.6 s\s+max\s+\d.*\s+p99\s+\d.*\s+p50\s+8\d\d us/);
+    assert.match(text, /^30\.5 to 30\.6 s\s+max\s+\d.*\s+p99\s+\d.*\s+p50\s+8\d\d µs/);
     assert.match(text, /us to [\d.]+ [mu]s: [\d,]+ samples/);
     await near(x, y);
     await page.mouse.move(area.x + (21.5 / 45.42) * area.width, y);

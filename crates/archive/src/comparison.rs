@@ -303,7 +303,7 @@ impl Comparison {
             read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole) && are_looks;
         if read.schema != Self::SCHEMA || !is_plausible {
             return Err(damaged(format!(
-                "it is no {} with a value for each run",
+                "it is not a {} with a value for each run",
                 Self::SCHEMA
             )));
         }
@@ -450,7 +450,7 @@ impl ComparedStacks {
         if read.schema != Self::SCHEMA || !read.is_consistent() {
             return Err(Error::Damaged {
                 path,
-                cause: format!("it is no {} with callers before callees", Self::SCHEMA),
+                cause: format!("it is not a {} with callers before callees", Self::SCHEMA),
             });
         }
         Ok(Some(read))

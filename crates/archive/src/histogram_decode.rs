@@ -40,7 +40,7 @@ const LONGEST: u64 = HEADER as u64 + 9 * MOST_COUNTERS;
 const MOST_VALUES: u64 = 1 << 53;
 
 const UNBELIEVED: &str =
-    "histogram: its header promises what is not there, or more than is believed";
+    "histogram: its header is inconsistent with its data, or implausible";
 
 /// Decodes a histogram. The error names the fault.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Histogram<u64>, String> {
@@ -74,7 +74,7 @@ fn decode_plain(bytes: &[u8]) -> Result<Histogram<u64>, String> {
     match decoded.len() {
         ..MOST_VALUES => Ok(decoded),
         more => Err(format!(
-            "histogram: {more} values in one interval cannot be"
+            "histogram: {more} values in one interval are implausible"
         )),
     }
 }
@@ -114,7 +114,7 @@ fn decode_old(bytes: &[u8], cookie: u32) -> Result<Histogram<u64>, String> {
     }
     let size = (((cookie & BESIDE) >> 4) & 0xe) as usize;
     if !matches!(size, 2 | 4 | 8) {
-        return Err(format!("histogram: a count of {size} bytes is none"));
+        return Err(format!("histogram: a count of {size} bytes is invalid"));
     }
     let mut decoded = Histogram::<u64>::new_with_bounds(lowest, highest, digits)
         .map_err(|e| format!("histogram: {e}"))?;
@@ -126,7 +126,7 @@ fn decode_old(bytes: &[u8], cookie: u32) -> Result<Histogram<u64>, String> {
             continue;
         }
         if count > MOST_VALUES {
-            return Err(format!("histogram: a count of {count} cannot be"));
+            return Err(format!("histogram: a count of {count} is invalid"));
         }
         let value = value_at(index as u64, digits.into(), lowest);
         let recorded = value.is_some_and(|value| decoded.record_n(value, count).is_ok());

@@ -274,7 +274,7 @@ impl HistogramLog {
         let tag = field("the tag")?;
         let number = |text: &str, name: &str| {
             let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
-            value.ok_or_else(|| format!("{name} {text:?} is no number"))
+            value.ok_or_else(|| format!("{name} {text:?} is not a number"))
         };
         let t = number(field("the start")?, "the start")?;
         let dt = number(field("the length")?, "the length")?;

@@ -300,7 +300,7 @@ impl LogReading {
                 }
                 Err(e) if is_end(&e) => {
                     self.notes.push(format!(
-                        "what it is packed in is cut off or damaged: read up to line {number}"
+                        "its compressed data is cut off or damaged: read up to line {number}"
                     ));
                     return Ok(());
                 }
@@ -394,7 +394,7 @@ impl LogReading {
             return Err(Problem::new(
                 format!("{name} has two tags that read alike"),
                 format!("{:?} and {:?}", tag.raw, raw),
-                "tags are told apart by their letters and digits: leave one of them out of the log",
+                "tags differ by letters and digits only: leave one of them out of the log",
             ));
         }
         if is_warmup {
@@ -404,7 +404,7 @@ impl LogReading {
         let (digits, most) = (tag.sum.sigfig(), of.histogram.max());
         let counters = histogram_decode::counters(digits.into(), 1, most.max(2));
         if counters.is_none_or(|it| it > MOST_COUNTERS) {
-            return Ok(Some("its values span more than is read".to_owned()));
+            return Ok(Some("its values span too wide a range".to_owned()));
         }
         if tag.sum.add(&of.histogram).is_err() {
             return Ok(Some(
@@ -434,7 +434,7 @@ impl LogReading {
             self.tags.push(ReadTag {
                 raw: raw.to_owned(),
                 key,
-                sum: Histogram::new(digits).map_err(|_| "its digits cannot be")?,
+                sum: Histogram::new(digits).map_err(|_| "its digits are invalid")?,
                 measured: 0,
                 late: 0,
                 slices: LatencySlices::default(),
@@ -521,8 +521,8 @@ impl LogReading {
         let overlaps = covered > seconds * OVERLAPPING;
         if overlaps {
             self.notes.push(format!(
-                "its intervals overlap, {covered:.0} s of them in {seconds:.0} s: it holds several recordings, and how \
-                 long they took is not known"
+                "its intervals overlap, {covered:.0} s of them in {seconds:.0} s: it holds several recordings of \
+                 unknown length"
             ));
         } else if covered < seconds * SPARSE {
             self.notes.push(format!(
@@ -536,7 +536,7 @@ impl LogReading {
     fn refused(self, name: &str) -> Problem {
         match (self.intervals, self.first_cause) {
             (0, Some((cause, text))) => Problem::new(
-                format!("{name} is no HDR histogram log ({cause})"),
+                format!("{name} is not an HDR histogram log ({cause})"),
                 text,
                 WHAT_IS_READ,
             ),
@@ -593,18 +593,18 @@ fn interval(line: &str) -> Result<LogInterval<'_>, String> {
     let fields: Vec<&str> = rest.split(',').map(str::trim).collect();
     let [start, length, _largest, encoded] = fields.as_slice() else {
         return Err(format!(
-            "it has {} where start, length, largest value and histogram belong",
+            "it has {} instead of start, length, largest value and histogram",
             measure::counted(fields.len() as u64, "field")
         ));
     };
     let number = |text: &str, what: &str| {
         let value = text.parse::<f64>().ok().filter(|it| it.is_finite());
-        value.ok_or_else(|| format!("{what} {:?} is no number", quote(text.as_bytes())))
+        value.ok_or_else(|| format!("{what} {:?} is not a number", quote(text.as_bytes())))
     };
     let (start, length) = (number(start, "the start")?, number(length, "the length")?);
     if start.abs() >= LATEST || !(0.0..LATEST).contains(&length) {
         return Err(format!(
-            "an interval of {length:?} s from {start:?} cannot be"
+            "an interval of {length:?} s from {start:?} is invalid"
         ));
     }
     let bytes = STANDARD

@@ -221,7 +221,7 @@ impl LimitTrials {
         };
         let read: Self = read_json(&path, LARGEST)?;
         if read.schema != Self::SCHEMA {
-            return Err(damaged("it is no bellows.limit/1"));
+            return Err(damaged("it is not a bellows.limit/1"));
         }
         let runs = read
             .scale
@@ -229,12 +229,12 @@ impl LimitTrials {
             .map_or(0, |it| it.runs.len().max(it.values.len()));
         let most = Self::MOST_TRIALS as usize;
         if read.trials.len() > most || runs > 20 * ScaleRuns::MOST_VALUES {
-            return Err(damaged("it holds more trials than were ever made"));
+            return Err(damaged("it has too many trials"));
         }
         let scaled = read.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
         let mut ids = read.trials.iter().map(|it| &it.id).chain(scaled);
         if ids.any(|id| id.contains('/') || id.starts_with('.')) {
-            return Err(damaged("a trial's name is no run's"));
+            return Err(damaged("a trial's name is not that of a run"));
         }
         Ok(read)
     }

@@ -107,7 +107,7 @@ impl PairedMatrix {
         let read: Self = read_json(&path, LARGEST)?;
         let is_whole = |cell: &MatrixCell| cell.values.len() == read.keys.len();
         let cause = if read.schema != Self::SCHEMA {
-            format!("it is no {}", Self::SCHEMA)
+            format!("it is not a {}", Self::SCHEMA)
         } else if read.keys.is_empty()
             || read.keys.len() > MOST_KEYS
             || read.cells.len() > Self::MOST_CELLS
@@ -115,7 +115,7 @@ impl PairedMatrix {
         {
             "it has more cells or pairs than a matrix may have, or no key".to_owned()
         } else if let Some(cell) = read.cells.iter().find(|it| !is_name(&it.folder)) {
-            format!("{:?} is no folder's name", cell.folder)
+            format!("{:?} is not a folder's name", cell.folder)
         } else if !read.cells.iter().all(is_whole) {
             "a cell has no value for each key".to_owned()
         } else {
@@ -281,7 +281,7 @@ impl ComparedMatrix {
         let cells = self.cells.iter_mut();
         for of in cells.filter_map(|it| it.comparison.as_mut()) {
             of.remarks
-                .push(format!("It broke off before all runs were made: {told}."));
+                .push(format!("It failed before all runs were made: {told}."));
             of.broke_off = Some(told.clone());
         }
     }

@@ -127,21 +127,21 @@ impl PairedRuns {
         };
         let read: Self = read_json(&path, LARGEST)?;
         if read.schema != Self::SCHEMA {
-            return Err(damaged(format!("it is no {}", Self::SCHEMA)));
+            return Err(damaged(format!("it is not a {}", Self::SCHEMA)));
         }
         if read.pairs > Self::MOST_PAIRS || read.runs.len() > 4 * Self::MOST_PAIRS as usize {
-            return Err(damaged("it holds more runs than were ever made".to_owned()));
+            return Err(damaged("it has too many runs".to_owned()));
         }
         // Spoiled pairs are made anew, half as many at most.
         let is_pair = |run: &PairedRun| run.pair < 2 * Self::MOST_PAIRS;
         if let Some(run) = read.runs.iter().find(|run| !is_pair(run)) {
-            return Err(damaged(format!("{} is no pair's number", run.pair)));
+            return Err(damaged(format!("{} is not a pair's number", run.pair)));
         }
         let is_a_name = |id: &str| {
             !id.is_empty() && id.len() < 256 && !id.contains('/') && !id.starts_with('.')
         };
         if let Some(run) = read.runs.iter().find(|run| !is_a_name(&run.id)) {
-            return Err(damaged(format!("{:?} is no run's name", run.id)));
+            return Err(damaged(format!("{:?} is not a run's name", run.id)));
         }
         Ok(read)
     }

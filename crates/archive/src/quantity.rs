@@ -104,7 +104,7 @@ const NO_FLOW: &str = "bellows itself sent and received no messages";
 const NO_OPERATIONS: &str = "there was no churn";
 const NO_REQUESTS: &str = "there was no probe";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
-const OF_WHOLE_RUN: &str = "it is known of the whole run only";
+const OF_WHOLE_RUN: &str = "it is known for the whole run only";
 /// Suffix behind the name of a probe or a page.
 const FAILED: &str = " failed";
 
@@ -542,7 +542,7 @@ impl FromStr for Quantity {
             let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
             let figures = figures.join(", ");
             Refused::new(
-                format!("{name:?} is no quantity"),
+                format!("{name:?} is not a quantity"),
                 format!(
                     "it takes a latency with mean, max or a percentile such as p50, p95 or p99.9, or one of: {figures}"
                 ),

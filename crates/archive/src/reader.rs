@@ -52,7 +52,7 @@ impl RunReader {
         let record = match read_record(dir)? {
             Ok(record) => record,
             Err(cause) => {
-                notes.push(format!("{cause}; what ran is not known"));
+                notes.push(format!("{cause}; its experiment is unknown"));
                 unknown_record(dir)
             }
         };

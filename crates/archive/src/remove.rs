@@ -52,7 +52,7 @@ impl Removable {
             .ok_or_else(|| refused("name the run by its id"))?;
         let dir = dir.with_file_name(name);
         if !fs::symlink_metadata(&dir).map_err(failed)?.is_dir() {
-            return Err(refused("it is a link or a file, and no run's folder"));
+            return Err(refused("it is a link or a file, not a run's folder"));
         }
         let lock = File::open(&dir).map_err(failed)?;
         match lock.try_lock() {
@@ -67,7 +67,7 @@ impl Removable {
         let files = files(&dir).map_err(failed)?.map_err(|other| {
             let other = Path::new(&other).display().to_string();
             refused(&format!(
-                "it holds {other:?}, which no run leaves; move that away first"
+                "it contains {other:?}, which is not part of a run; move that away first"
             ))
         })?;
         if !is_run(&dir, &files) {

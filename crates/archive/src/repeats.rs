@@ -99,12 +99,12 @@ impl Repeats {
             read => read?,
         };
         if !read.is_plausible() {
-            let cause = "it holds more than repeated runs can".to_owned();
+            let cause = "it has too many runs or figures".to_owned();
             return Err(Error::Damaged { path, cause });
         }
         let whole = |figure: &RepeatedFigure| figure.values.len() == read.runs.len();
         if read.schema != Self::SCHEMA || !read.figures.iter().all(whole) {
-            let cause = format!("it is no {} with a value for each run", Self::SCHEMA);
+            let cause = format!("it is not a {} with a value for each run", Self::SCHEMA);
             return Err(Error::Damaged { path, cause });
         }
         Ok(Some(read))

@@ -297,7 +297,7 @@ const DAY: u64 = 86_400_000_000_000;
 
 /// The moment that a text means, and its day. A time alone is on `day`, or the day before if that is yet to come.
 fn instant(text: &str, day: Date, now: u64) -> Result<(u64, Date), Refused> {
-    let refused = || Refused::new(format!("{text:?} is no time"), PERIOD_EXAMPLE);
+    let refused = || Refused::new(format!("{text:?} is not a time"), PERIOD_EXAMPLE);
     if text == "now" {
         return Ok((now, date_of(now)));
     }

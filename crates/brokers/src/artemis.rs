@@ -137,7 +137,7 @@ impl ArtemisInstallation {
         let home = home(root)?;
         let version = version(&home).ok_or_else(|| {
             BrokerError::config(
-                format!("{} is not a whole {PRODUCT}", home.display()),
+                format!("{} is an incomplete {PRODUCT}", home.display()),
                 "no artemis-server-VERSION.jar in its lib",
                 "unpack it again, or name another with broker.root",
             )

@@ -60,7 +60,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
 fn find_processes(endpoint: &Endpoint, given: Option<u32>) -> Result<Processes, BrokerError> {
     if let Some(pid) = given.filter(|pid| processes::stat(*pid).is_none()) {
         return Err(Problem::new(
-            "broker.pid names no process",
+            "broker.pid is not a process",
             pid,
             "leave it out to find the process by its port",
         )
@@ -130,7 +130,7 @@ impl Broker for Attached {
         match fault {
             Fault::Begin(_) => Ok(()),
             _ => Err(BrokerError::Fault(
-                "a broker that bellows did not start cannot be harmed".into(),
+                "only a broker that bellows started can have faults".into(),
             )),
         }
     }
@@ -220,7 +220,7 @@ impl ManagementLogin {
                 insecure: spec.insecure,
                 remedy: REMEDY,
                 timeout: TIMEOUT,
-                busy: "the node is busy: try again when it is less so",
+                busy: "the node is busy: try again later",
             },
             own,
         }))
@@ -374,7 +374,7 @@ fn check_node(options: &ConnectOptions, control: &load::Control) -> Result<(), B
 }
 
 const SILENT_HELP: &str =
-    "look whether the node is overloaded or hangs; or leave out broker.node (--node)";
+    "check whether the node is overloaded or hangs; or leave out broker.node (--node)";
 
 /// The problem with the remedy by keys and options of a run.
 fn problem(error: &NodeError) -> Problem {

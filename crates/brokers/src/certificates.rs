@@ -57,7 +57,7 @@ impl Certificates {
             None => Ok(found),
             Some(missing) => Err(BrokerError::config(
                 format!(
-                    "{} has no {missing}, and nothing there is overwritten",
+                    "{} has no {missing}, and bellows overwrites nothing there",
                     directory.display()
                 ),
                 format!("it holds {}", there.join(", ")),

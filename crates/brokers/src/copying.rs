@@ -241,7 +241,7 @@ impl NodeData {
                 log,
             } if self.original.is_some() => {
                 let help = format!(
-                    "its log below says why; an upgrade that {product} does not make in one step needs data of a \
+                    "its log below says why; an upgrade that {product} cannot make in one step needs data of a \
                      release between both: prepare it with that one, or begin without broker.data"
                 );
                 let problem = Problem::new(

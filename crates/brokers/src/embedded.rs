@@ -123,7 +123,7 @@ impl Embedded {
             let problem = Problem::new(
                 format!("`{exe} broker` did not start"),
                 format!("it was not ready within {} s", START_TIMEOUT.as_secs()),
-                "see what it said, and whether the machine is too busy",
+                "check its output, and whether the machine is too busy",
             );
             return Err(problem.logged(words.trim()).into());
         };

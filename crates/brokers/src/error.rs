@@ -119,11 +119,11 @@ impl BrokerError {
             ),
             Self::NoErlang { rabbitmq, searched } => Problem::new(
                 format!(
-                    "RabbitMQ is at {}, but there is no Erlang for it",
+                    "RabbitMQ is at {}, but without Erlang",
                     rabbitmq.display()
                 ),
                 format!("looked for `erl` in {searched}"),
-                "install it (apt-get install erlang-base), or put its directory into PATH",
+                "install it (apt-get install erlang-base), or add its directory to PATH",
             ),
             Self::NoSpace {
                 product,
@@ -153,7 +153,7 @@ impl BrokerError {
             } => Problem::new(
                 format!("{product} did not accept connections in time"),
                 format!("{} s", waited.as_secs()),
-                "see whether the machine is too busy, and its log below",
+                "check whether the machine is too busy, and its log below",
             )
             .logged(log),
             Self::Cancelled => Problem::new(
@@ -165,9 +165,9 @@ impl BrokerError {
             Self::Control {
                 asked_for, reason, ..
             } => Problem::new(
-                format!("the broker did not tell {asked_for}"),
+                format!("the broker did not answer about {asked_for}"),
                 reason,
-                "see whether the machine is too busy",
+                "check whether the machine is too busy",
             ),
             Self::Fault(reason) => Problem::new(
                 "the fault could not be injected",

@@ -338,7 +338,7 @@ impl Managed {
             Fault::Resume => self.resume(),
             Fault::Kill => self.kill(),
             Fault::CutOff | Fault::Join => {
-                let why = format!("{} has no links that could be cut", self.launch.product);
+                let why = format!("{} has no links to cut", self.launch.product);
                 return Err(BrokerError::Fault(why));
             }
             Fault::Restart => {

@@ -166,7 +166,7 @@ impl Client {
         let secret = spec.secret().ok_or_else(|| {
             Problem::new(
                 format!(
-                    "the secret of OAuth 2 client {:?} is not known",
+                    "the secret of OAuth 2 client {:?} is missing",
                     spec.client_id
                 ),
                 format!("{} is not set", OAuth2Spec::SECRET_VARIABLE),
@@ -261,7 +261,7 @@ impl Client {
         };
         let missing = match granted(&body) {
             Ok(granted) if status.is_success() => return Ok(granted),
-            Ok(_) => "they hold an access_token, but that is no success",
+            Ok(_) => "an access_token without success",
             Err(missing) => missing,
         };
         let is_refusal = [400, 401].contains(&status.as_u16());
@@ -320,15 +320,15 @@ fn encoded(text: &str) -> String {
 /// the number of seconds as text.
 fn granted(body: &str) -> Result<Granted, &'static str> {
     let Ok(Value::Object(answer)) = serde_json::from_str(body) else {
-        return Err("they are no JSON object, and hold no access_token");
+        return Err("no JSON object with an access_token");
     };
     let access_token = match answer.get("access_token") {
-        None | Some(Value::Null) => return Err("they hold no access_token"),
+        None | Some(Value::Null) => return Err("no access_token"),
         Some(Value::String(text)) if text.is_empty() => {
-            return Err("their access_token is empty");
+            return Err("the access_token is empty");
         }
         Some(Value::String(text)) => text.clone(),
-        Some(_) => return Err("their access_token is not text"),
+        Some(_) => return Err("the access_token is not text"),
     };
     let expires_in = match answer.get("expires_in") {
         None | Some(Value::Null) => None,
@@ -336,9 +336,9 @@ fn granted(body: &str) -> Result<Granted, &'static str> {
         Some(Value::String(text)) if text.trim().is_empty() => None,
         Some(Value::String(text)) => match text.trim().parse() {
             Ok(seconds) => Some(seconds),
-            Err(_) => return Err("their expires_in is no number of seconds"),
+            Err(_) => return Err("expires_in is not a number of seconds"),
         },
-        Some(_) => return Err("their expires_in is no number of seconds"),
+        Some(_) => return Err("expires_in is not a number of seconds"),
     };
     Ok(Granted {
         access_token,
@@ -512,12 +512,12 @@ mod tests {
             (
                 200,
                 "<html>hidden-words</html>",
-                "no JSON object, and hold no access_token",
+                "no JSON object with an access_token",
             ),
             (
                 200,
                 r#"{"id_token":"hidden","expires_in":60}"#,
-                "they hold no access_token",
+                "no access_token",
             ),
             (
                 200,
@@ -527,9 +527,9 @@ mod tests {
             (
                 200,
                 r#"{"access_token":"hidden","expires_in":"soon"}"#,
-                "expires_in is no number of seconds",
+                "expires_in is not a number of seconds",
             ),
-            (500, r#"{"access_token":"hidden"}"#, "no success"),
+            (500, r#"{"access_token":"hidden"}"#, "without success"),
         ] {
             let (uri, _told) = endpoint(vec![(status, body.to_owned())]);
             let text = start(&spec(uri), None, &Control::new())

@@ -170,7 +170,7 @@ pub(crate) fn steps(
     };
     let swapped = machine.swap.unwrap_or(0);
     vec![
-        step("blocks that the VM counts in no kind", blocks, total),
+        step("blocks without a kind", blocks, total),
         step("free parts of carriers", carriers, blocks),
         step(
             "outside of carriers (stacks of threads, drivers, malloc, cached segments), less carriers not in RAM",
@@ -244,7 +244,7 @@ pub fn microstates(
         none => Err(no_answer(
             helper,
             none,
-            "accounting what threads do",
+            "microstate accounting of threads",
             longest,
         )),
     }
@@ -263,11 +263,11 @@ fn busy_for(reply: &Term) -> Option<Duration> {
 fn busy(helper: &Helper, since: Duration) -> Error {
     Error::Options(Problem::new(
         format!(
-            "another version of bellows accounts what the threads of {} do",
+            "another version of bellows measures the threads of {}",
             helper.node().name()
         ),
         format_args!("since {} s", since.as_secs()),
-        "wait until it has ended, or leave the threads out with --for 0s",
+        "wait until it has ended, or leave the threads out with --duration 0s",
     ))
 }
 

@@ -99,7 +99,7 @@ impl Ended {
                 "the limit of {} is reached",
                 measure::counted(*calls, "call")
             ),
-            Self::Asked => "ended by hand".to_owned(),
+            Self::Asked => "stopped by the user".to_owned(),
             Self::Tripped {
                 limit,
                 observed,
@@ -155,13 +155,13 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
     let seen = shown(observed);
     let (what, remedy) = match limit {
         "exited" => {
-            let text = "the process that made the calls has ended itself";
+            let text = "the calling process ended";
             return (text.to_owned(), "");
         }
         "behind" => {
             let seconds = observed as f64 / 1e3;
             let text = format!(
-                "the tracing process was {seconds:.1} s behind the calls, and what was called in that time is missing"
+                "the tracing process was {seconds:.1} s late, and misses the calls of that time"
             );
             let remedy = "leave out arguments (--no-arguments), name fewer functions or processes, or leave the node \
                           more CPU";
@@ -186,7 +186,7 @@ fn reached(limit: &str, seen: &str) -> (String, &'static str) {
             "--max-backlog allows more",
         ),
         "mailbox" => (
-            format!("{seen} messages waited for the process that makes the calls"),
+            format!("{seen} messages waited for the calling process"),
             "--max-backlog allows more",
         ),
         "node_memory" => (
@@ -194,7 +194,7 @@ fn reached(limit: &str, seen: &str) -> (String, &'static str) {
             "--max-memory allows more",
         ),
         "heap" => (
-            format!("the process that makes the calls took {seen}"),
+            format!("the calling process took {seen}"),
             "--max-memory allows more",
         ),
         "run_queue" => (
@@ -210,7 +210,7 @@ fn reached(limit: &str, seen: &str) -> (String, &'static str) {
             "name fewer functions or processes",
         ),
         "unread" => (
-            format!("{seen} of events waited to be fetched"),
+            format!("{seen} of events were not fetched yet"),
             "name fewer functions or processes, or leave out arguments (--no-arguments)",
         ),
         "nested" => (
@@ -225,7 +225,7 @@ fn reached(limit: &str, seen: &str) -> (String, &'static str) {
             "name fewer functions or processes",
         ),
         "details" => (
-            format!("what calls cost, function by function, took {seen}"),
+            format!("the table of costs per function took {seen}"),
             "name fewer modules, or follow fewer calls with --limit",
         ),
         other => (format!("{other} was {seen}"), "see the options' budget"),
@@ -252,13 +252,13 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
     };
     let (cause, help) = match what {
         "busy" => (
-            "somebody else traces on this node, and their trace is left alone",
+            "another trace runs on this node",
             "wait until it has ended; Erlang/OTP 27 and later let several traces run side by side",
         ),
         "no_module" => ("the node has no such module", "check its name"),
         "no_function" => (
             "the module has no such function",
-            "check its name and number of arguments; in a trace M:F stands for every arity",
+            "check its name and number of arguments; in a trace M:F means every arity",
         ),
         "bad_match" => (
             "the pattern of arguments is not Erlang",
@@ -269,7 +269,7 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
             "write one for each argument, _ for any",
         ),
         "bad_expression" => (
-            "this is no call of a function with terms as arguments",
+            "this is not a call of a function with terms as arguments",
             "write MODULE:FUNCTION(TERM, ...), such as 'rabbit_amqqueue:list(<<\"/\">>)'; calls, operators and \
              variables inside are not evaluated",
         ),
@@ -281,7 +281,7 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
             "there is no such process",
             "write it as <0.512.0>, or its registered name",
         ),
-        _ => ("the node's side refuses", "check the options"),
+        _ => ("the node refuses", "check the options"),
     };
     Problem::new(cause, about, help)
 }

@@ -171,11 +171,11 @@ impl Error {
             } => Problem::new(
                 format!("cannot connect to {what} at {address}"),
                 source,
-                "check that the node runs (one that was just started needs some seconds), its name, and --port or \
+                "check that the node runs (it needs some seconds to start), its name, and --port or \
                  --epmd-port",
             ),
             Self::Epmd { address, what } => Problem::new(
-                format!("what listens at {address} is not EPMD"),
+                format!("the listener at {address} is not EPMD"),
                 what,
                 "give EPMD's port with --epmd-port, or the node's own with --port",
             ),
@@ -186,16 +186,16 @@ impl Error {
             } => Problem::new(
                 format!("EPMD at {address} knows no node {:?}", node.name()),
                 known.as_deref().map_or_else(String::new, known_nodes),
-                "check the name, wait where the node was just started, or give its own port with --port",
+                "check the name, wait if the node was just started, or give its own port with --port",
             ),
             Self::Cookie { node, tried } => Problem::new(
                 format!("{node} refuses the cookie"),
                 other_cookie(tried),
-                "give the node's with --cookie-file FILE, or set BELLOWS_ERLANG_COOKIE; it stands in .erlang.cookie in \
+                "give the node's with --cookie-file FILE, or set BELLOWS_ERLANG_COOKIE; it is in .erlang.cookie in \
                  the home of the user who runs the node",
             ),
             Self::Handshake { node, what } => Problem::new(
-                format!("{node} does not let us in"),
+                format!("{node} refuses the connection"),
                 what,
                 "check that the port is the node's distribution port, and whether it asks for TLS \
                  (--tls); its log says more",
@@ -203,7 +203,7 @@ impl Error {
             Self::OtherNode { node, found } => Problem::new(
                 format!("the node there is not {node}"),
                 format_args!("it is {found:?}"),
-                "write the name that it has itself",
+                "use its own name",
             ),
             Self::Tls { node, what, help } => Problem::new(
                 format!("the connection to {node} cannot be secured"),
@@ -213,25 +213,25 @@ impl Error {
             Self::Timeout { node, what, after } => Problem::new(
                 format!("{node} did not answer in time: {what}"),
                 format_args!("{after:?}"),
-                "allow more with --timeout, or look whether the node is overloaded",
+                "use a longer --timeout, or check whether the node is overloaded",
             ),
             Self::Unsettled { node, what, after } => Problem::new(
                 format!("{node} did not answer in time: {what}"),
-                format_args!("{after:?}, which no option changes"),
-                "look whether the node is overloaded, and run it again then",
+                format_args!("{after:?}, a fixed limit"),
+                "check whether the node is overloaded, and run it again",
             ),
             Self::Undoing { node, after } => Problem::new(
-                format!("{node} has not said that all is undone there"),
+                format!("{node} has not confirmed the clean-up"),
                 format_args!("no answer in {after:?}: it is busy"),
                 format!(
-                    "it undoes everything by itself, also when nobody waits; `bellows erlang info {node}` tells what \
+                    "it cleans up by itself; `bellows erlang info {node}` shows what \
                      is left"
                 ),
             ),
             Self::Exception { node, call, reason } => Problem::new(
                 format!("{call} failed on {node}"),
                 reason,
-                "check that the node is what is expected there, and of a supported release",
+                "check that the node has a supported release",
             ),
             Self::Lost { node, what } => Problem::new(
                 format!("the connection to {node} was lost"),
@@ -239,20 +239,20 @@ impl Error {
                 "check that the node still runs",
             ),
             Self::Silent { node, after } => Problem::new(
-                format!("{node} answers nothing any more"),
-                format_args!("no sign of life for {after:?}"),
-                "look whether its process was stopped or hangs (STAT in `ps -C beam.smp`) and whether its machine is \
+                format!("{node} no longer answers"),
+                format_args!("no answer for {after:?}"),
+                "check whether its process was stopped or hangs (STAT in `ps -C beam.smp`) and whether its machine is \
                  overloaded; allow more with --timeout",
             ),
             Self::Term { node, what, source } => Problem::new(
-                format!("what {node} sent cannot be read: {what}"),
+                format!("cannot decode a message of {node}: {what}"),
                 source,
-                "ask for less at once",
+                "request less at once",
             ),
             Self::Full { node, bytes } => Problem::new(
-                format!("{node} takes no more of what is sent to it"),
+                format!("{node} does not read"),
                 format_args!("{bytes} bytes wait"),
-                "look whether the node is overloaded",
+                "check whether the node is overloaded",
             ),
         }
     }
@@ -269,8 +269,8 @@ fn known_nodes(names: &[String]) -> String {
 /// Which cookies are not the node's.
 fn other_cookie(tried: &[String]) -> String {
     match tried {
-        [] => "its own is another one".to_owned(),
-        [source] if source.is_empty() => "its own is another one".to_owned(),
+        [] => "its own differs".to_owned(),
+        [source] if source.is_empty() => "its own differs".to_owned(),
         [source] => format!("its own is not that of {source}"),
         sources => format!("its own is none of those of {}", sources.join(", ")),
     }

@@ -295,7 +295,7 @@ impl Mailbox {
             Some(Ok(term)) => Ok(Some(term)),
             Some(Err(source)) => Err(Error::Term {
                 node: self.link.shared.node.clone(),
-                what: "a message of it".into(),
+                what: "one of its messages".into(),
                 source,
             }),
         }

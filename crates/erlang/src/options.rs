@@ -73,10 +73,10 @@ impl Cookie {
         if text.is_empty() || text.len() > LONGEST_COOKIE || text.contains(char::is_control) {
             return Err(Refused::new(
                 format!(
-                    "a cookie has 1 to {LONGEST_COOKIE} bytes in one line, and this has {}",
+                    "a cookie has 1 to {LONGEST_COOKIE} bytes in one line; this has {}",
                     text.len()
                 ),
-                "take the text of the node's .erlang.cookie",
+                "use the text of the node's .erlang.cookie",
             ));
         }
         Ok(Self {

@@ -25,7 +25,7 @@ impl FromStr for FunctionPattern {
     type Err = Refused;
 
     fn from_str(given: &str) -> Result<Self, Refused> {
-        let wrong = |help: &str| Refused::new(format!("{given:?} is no function"), help);
+        let wrong = |help: &str| Refused::new(format!("{given:?} is not a function"), help);
         let usual = "write MODULE:FUNCTION/ARITY, such as rabbit_mgmt_wm_queues:to_json/2";
         let (module, rest) = match given.split_once(':') {
             Some((module, rest)) => (module, Some(rest)),
@@ -42,7 +42,7 @@ impl FromStr for FunctionPattern {
             .any(|name| matches!(*name, "_" | "*" | "'_'"))
         {
             return Err(wrong(
-                "name a module, as tracing all of them stops a node; MODULE alone stands for all of its functions",
+                "name a module: tracing all of them stops a node; MODULE alone means all its functions",
             ));
         }
         let is_name = |name: &str| !name.is_empty() && name.len() <= MOST_BYTES;

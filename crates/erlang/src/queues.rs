@@ -350,7 +350,7 @@ pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt
         ),
         (
             "bellows_queue_age_limit_milliseconds",
-            "How old the counts can be at most",
+            "Maximum age of the counts",
             |row| row.age_limit_ms,
         ),
     ];
@@ -371,17 +371,17 @@ pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt
         ("bellows_queues", "Queues of the node", Some(counts.queues)),
         (
             "bellows_queues_messages_ready",
-            "Messages ready in all queues whose numbers are known",
+            "Messages ready in all queues with known counts",
             counts.ready,
         ),
         (
             "bellows_queues_messages_unacked",
-            "Unacknowledged messages of all queues whose numbers are known",
+            "Unacknowledged messages of all queues with known counts",
             counts.unacked,
         ),
         (
             "bellows_queues_unknown",
-            "Queues of which the node holds no numbers",
+            "Queues without counts on the node",
             Some(counts.unknown),
         ),
         (
@@ -485,7 +485,7 @@ impl RabbitState {
                 "start it with rabbitmqctl start_app",
             ),
             Self::Unknown => Problem::new(
-                "the node runs no RabbitMQ",
+                "the node does not run RabbitMQ",
                 name,
                 "name a node of RabbitMQ: epmd -names lists those of a machine",
             ),

@@ -125,7 +125,7 @@ fn embedded(faults: &[FaultSpec]) -> Result<Vec<Fault>, Problem> {
             Err(Problem::new(
                 format!("{key}: the embedded broker cannot be stopped or killed"),
                 "",
-                "take kind = \"stall\" or \"reset\", or broker.kind = \"rabbitmq\"",
+                "use kind = \"stall\" or \"reset\", or broker.kind = \"rabbitmq\"",
             )
             .about(key))
         }
@@ -145,7 +145,7 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
             return Err(Problem::new(
                 format!("{key} = {name:?} is a fault of the embedded broker"),
                 "",
-                "take kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"",
+                "use kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"",
             )
             .about(key));
         }
@@ -159,7 +159,7 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
         let node = spec.node.unwrap_or(0);
         if let Some((_, by)) = away.iter().find(|(gone, _)| *gone == node) {
             let key = format!("fault.{i}");
-            let cause = format!("{key} hits what fault.{by} has killed for good");
+            let cause = format!("{key} would hit a node that fault.{by} has killed permanently");
             let help = format!("add for = \"2s\" to fault.{by}, or name another node");
             return Err(Problem::new(cause, "", help).about(key));
         }
@@ -168,9 +168,9 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
         if at < free_from {
             let key = format!("fault.{i}.at");
             return Err(Problem::new(
-                format!("{key} = {at} comes before the fault before it has ended, at {free_from}"),
+                format!("{key} = {at} is before the end of the previous fault, at {free_from}"),
                 "",
-                "write them in the order of time",
+                "order the faults by time",
             )
             .about(key));
         }
@@ -206,9 +206,9 @@ impl Experiment {
             BrokerKind::Attach if self.fault.is_empty() => {}
             BrokerKind::Attach => {
                 return Err(Problem::new(
-                    "fault.0: a broker that was not started for the run cannot be harmed",
+                    "fault.0: only a broker that bellows started for the run can have faults",
                     "",
-                    "take broker.kind = \"rabbitmq\" or \"embedded\"",
+                    "use broker.kind = \"rabbitmq\" or \"embedded\"",
                 )
                 .about("fault.0"));
             }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(problem(&other(1).replace("5s", "6s"), recover), "");
         let told = problem(&other(0).replace("5s", "6s"), recover);
         assert!(
-            told.contains("fault.1 hits what fault.0 has killed for good"),
+            told.contains("fault.1 would hit a node that fault.0 has killed permanently"),
             "{told}"
         );
         refused(

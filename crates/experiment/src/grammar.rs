@@ -130,13 +130,13 @@ pub(super) fn number(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|number: &f64| number.is_finite() && *number >= 0.0)
-        .ok_or_else(|| format!("{text:?} is no number from 0 on"))
+        .ok_or_else(|| format!("{text:?} is not a number of 0 or more"))
 }
 
 /// A whole number from 0 on.
 pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse()
-        .map_err(|_| format!("{text:?} is no whole number from 0 on"))
+        .map_err(|_| format!("{text:?} is not a whole number of 0 or more"))
 }
 
 /// `true` or `false`.

@@ -26,7 +26,7 @@ impl Experiment {
             .map_or_else(Protocol::default, |first| first.protocol);
         if let Some(other) = self.load.iter().position(|spec| spec.protocol != protocol) {
             let problem = Problem::new(
-                "loads of one run travel by several protocols",
+                "the loads of a run use several protocols",
                 "",
                 "give all loads the same {protocol}, or compare two runs",
             );

@@ -131,7 +131,7 @@ impl Experiment {
         let of = |why: &str, help: &str| Err(wrong("broker.data", why, help));
         if broker.node_count() > 1 {
             return of(
-                " = \"prepare\" is for one node: nodes of a cluster are bound to addresses that each run draws",
+                " = \"prepare\" works for one node only: addresses of a cluster change with each run",
                 "set broker.nodes = 1, or leave it out and let {fill} and [[prepare]] fill the cluster before each run",
             );
         }
@@ -208,7 +208,7 @@ fn check_keys(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
         None => Ok(()),
         Some(key) => Err(wrong(
             format!("{place}.{key}"),
-            " has no effect on what is there before the run: it is made as fast as the broker takes it",
+            " has no effect on prepared messages: they are sent unthrottled",
             "leave it out, or write it in a [[load]]",
         )),
     }
@@ -223,7 +223,7 @@ fn check_durable(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
         return of("durable", why, "leave it out, or leave out {broker.data}");
     }
     if spec.exclusive {
-        let why = ": the queue would go with the connection that made it";
+        let why = ": the queue would be deleted with the connection that declared it";
         return of("exclusive", why, "leave it out, or leave out {broker.data}");
     }
     if spec.fill > 0 && queue.queue_type == QueueType::Classic && !spec.persistent {

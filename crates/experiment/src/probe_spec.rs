@@ -142,8 +142,8 @@ impl ProbeSpec {
             )),
             (true, Some(OwnPage::Queues)) if !has_erlang => Err((
                 "page",
-                " is read from a RabbitMQ's Erlang node, and none is known",
-                "take a managed RabbitMQ, or name the node of an attached one with broker.node",
+                " needs a RabbitMQ's Erlang node, and none is known",
+                "use a managed RabbitMQ, or name the node of an attached one with broker.node",
             )),
             _ => Ok(()),
         }
@@ -312,7 +312,7 @@ impl Experiment {
     /// Checks for keys that exclude each other, and probes that could not be told apart.
     pub(super) fn check_probes(&self) -> Result<(), Problem> {
         if self.probe.len() > MOST_PROBES {
-            let why = format!(" are {}, and {MOST_PROBES} can be had", self.probe.len());
+            let why = format!(" has {} entries; at most {MOST_PROBES} are allowed", self.probe.len());
             return Err(wrong("probe", why, "leave some out"));
         }
         let others = !self.load.is_empty() || self.churn.is_some();
@@ -335,7 +335,7 @@ impl Experiment {
             {
                 return Err(wrong(
                     key("name"),
-                    ": another probe has the same but for capitals, spaces, - and _, and results go by it",
+                    ": another probe has this name, apart from capitals, spaces, - and _",
                     "give each probe a name of its own",
                 ));
             }
@@ -355,7 +355,7 @@ impl Experiment {
             if probe.is_management() && !self.broker.has_management() {
                 return Err(wrong(
                     key("url"),
-                    " is a path, and no management API is known that it could belong to",
+                    " is a path, but no management API is known",
                     "write http://HOST:PORT/PATH, or name the API of an attached RabbitMQ as {broker.management}",
                 ));
             }

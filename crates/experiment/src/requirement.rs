@@ -246,7 +246,7 @@ impl Requirement {
 
 /// Reads the value that a quantity is compared with.
 fn bound(unit: QuantityUnit, text: &str) -> Result<f64, String> {
-    let wrong = |expected: &str| format!("{text:?} is no {expected}");
+    let wrong = |expected: &str| format!("{text:?} is not a {expected}");
     match unit {
         // A bare number could be seconds or milliseconds.
         QuantityUnit::Ns => Some(text)

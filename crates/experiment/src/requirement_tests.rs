@@ -195,13 +195,13 @@ fn what_is_no_requirement_says_why() {
     for (text, part) in [
         ("", "compares nothing"),
         ("end-to-end p99", "compares nothing"),
-        ("p99 < 20ms", "is no quantity"),
+        ("p99 < 20ms", "is not a quantity"),
         ("end-to-end p100 < 20ms", "p99.9"),
         ("end-to-end p0 < 20ms", "p99.9"),
         ("end-to-end p.9 < 20ms", "p99.9"),
         ("end-to-end pinf < 20ms", "p99.9"),
         ("end-to-end p99.9999 < 20ms", "p99.9"),
-        ("not not lost > 0", "is no quantity"),
+        ("not not lost > 0", "is not a quantity"),
         ("lost = none", "whole number"),
         ("lost = -1", "whole number"),
         ("end-to-end p99 < 20", "with its unit"),
@@ -210,7 +210,7 @@ fn what_is_no_requirement_says_why() {
         ("sent rate > fast", "rate"),
         ("broker memory < lots", "size"),
         ("broker memory < 500", "with its unit"),
-        ("< 20ms", "is no quantity"),
+        ("< 20ms", "is not a quantity"),
     ] {
         let why = text.parse::<Requirement>().expect_err(text).to_string();
         assert!(why.contains(part), "{text}: {why}");

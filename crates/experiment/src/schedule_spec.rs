@@ -138,13 +138,13 @@ fn steps(text: &str) -> Result<Vec<Step>, Refused> {
 
 fn rate_or_zero(text: &str) -> Result<f64, String> {
     per_second(text)
-        .ok_or_else(|| format!("{text:?} is no number from 0 on, such as 2000, 2k or 10/min"))
+        .ok_or_else(|| format!("{text:?} is not a number of 0 or more, such as 2000, 2k or 10/min"))
 }
 
 fn one_step(text: &str) -> Result<Step, Refused> {
     let (rates, length) = text
         .split_once('@')
-        .ok_or_else(|| format!("{text:?} is no rate and length"))?;
+        .ok_or_else(|| format!("{text:?} is not a rate and length"))?;
     let (from, to) = rates.split_once('-').unwrap_or((rates, rates));
     Ok(Step {
         from: rate_or_zero(from)?,

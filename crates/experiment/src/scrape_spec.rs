@@ -92,7 +92,7 @@ impl ScrapeSpec {
         if self.is_of_broker() && !broker.serves_metrics() {
             return Err(wrong(
                 key("url"),
-                " is a path, and only a RabbitMQ that bellows starts has pages that it could be one of",
+                " is a path, but only a RabbitMQ that bellows starts has known pages",
                 "write http://HOST:PORT/PATH",
             ));
         }
@@ -147,7 +147,7 @@ impl ScrapeSpec {
             let why = match other.name == name {
                 true => format!(" is {name:?} for two pages"),
                 false => format!(
-                    " is {name:?} for one page and {:?} for another, which results do not tell apart",
+                    " is {name:?} for one page and {:?} for another, too similar for results",
                     other.name
                 ),
             };

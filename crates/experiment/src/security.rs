@@ -168,7 +168,7 @@ impl BrokerSpec {
             }
             _ if !(uri.starts_with("https://") || uri.starts_with("http://")) => Err(wrong(
                 URI,
-                format!(" = {:?} is no token endpoint", web::redact::url(uri)),
+                format!(" = {:?} is not a token endpoint", web::redact::url(uri)),
                 "write https://HOST/PATH",
             )),
             _ if oauth2.client_id.is_empty() => Err(wrong(

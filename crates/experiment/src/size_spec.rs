@@ -100,7 +100,7 @@ impl FromStr for SizeSpec {
             None if text.contains('-') && !text.starts_with('-') => parsed("uniform", text)?,
             None => Parsed::Sizes(Sizes::Fixed(size(text).map_err(|_| {
                 Refused::new(
-                    format!("{text:?} is no message size"),
+                    format!("{text:?} is not a message size"),
                     "write bytes (1024, 4KiB), a range (100-2000), a list (100,2000), \
                      weighted:12x9,2000x1, normal:mean=1000,sd=200, steps:1000@30s,2000@30s, \
                      json:1000 or files:DIR",
@@ -164,7 +164,7 @@ fn parsed(name: &str, rest: &str) -> Result<Parsed, Refused> {
 
 fn size(text: &str) -> Result<usize, String> {
     let size = text.parse().map(Bytes::as_usize);
-    size.map_err(|_| format!("{text:?} is no whole number of bytes, such as 1024 or 4KiB"))
+    size.map_err(|_| format!("{text:?} is not a whole number of bytes, such as 1024 or 4KiB"))
 }
 
 /// Bytes on average, which need not be whole.
@@ -175,7 +175,7 @@ fn bytes(text: &str) -> Result<f64, String> {
 fn range(text: &str) -> Result<(usize, usize), String> {
     let (min, max) = text
         .split_once('-')
-        .ok_or_else(|| format!("{text:?} is no range"))?;
+        .ok_or_else(|| format!("{text:?} is not a range"))?;
     Ok((size(min)?, size(max)?))
 }
 
@@ -183,7 +183,7 @@ fn range(text: &str) -> Result<(usize, usize), String> {
 fn one_step(text: &str) -> Result<SizeStep, Refused> {
     let (bytes, length) = text
         .split_once('@')
-        .ok_or_else(|| format!("{text:?} is no size and length"))?;
+        .ok_or_else(|| format!("{text:?} is not a size and length"))?;
     Ok(SizeStep {
         size: size(bytes)?,
         length: length.trim().parse::<Length>()?.0,
@@ -226,7 +226,7 @@ fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, Refused> 
 fn weighted(text: &str) -> Result<(usize, f64), String> {
     let (bytes, weight) = text
         .split_once('x')
-        .ok_or_else(|| format!("{text:?} is no size and weight"))?;
+        .ok_or_else(|| format!("{text:?} is not a size and weight"))?;
     Ok((size(bytes)?, number(weight.trim())?))
 }
 
@@ -253,7 +253,7 @@ impl<'de> Deserialize<'de> for SizeSpec {
             Written::List(items) => joined(items),
             Written::Table(_) => {
                 let help = "write a number of bytes, a list of them, or a text such as \"uniform:100-2000\"";
-                return Err(Refused::new("a message size is no table", help).into_error());
+                return Err(Refused::new("a message size is not a table", help).into_error());
             }
         };
         text.parse().map_err(Refused::into_error)

@@ -84,11 +84,11 @@ fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() 
         ("ramp:1,2,3s", ["\"1\" has no key", "ramp:from=100"]),
         (
             "ramp:from=a,to=2,over=3s",
-            ["from: \"a\"", "number from 0 on"],
+            ["from: \"a\"", "number of 0 or more"],
         ),
         (
             "ramp:from=inf,to=2,over=3s",
-            ["from: \"inf\"", "number from 0 on"],
+            ["from: \"inf\"", "number of 0 or more"],
         ),
         ("ramp:from=1,to=2,over=soon", ["over: \"soon\"", "60s"]),
         (
@@ -97,7 +97,7 @@ fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() 
         ),
         (
             "steps:1000",
-            ["\"1000\" is no rate and length", "steps:1000@10s"],
+            ["\"1000\" is not a rate and length", "steps:1000@10s"],
         ),
         ("steps", ["needs steps", "steps:1000@10s"]),
         ("poisson:0", ["\"0\" is not above 0", "poisson:5000"]),
@@ -268,18 +268,18 @@ fn every_kind_of_sizes_is_read() {
         Distribution::Weighted(vec![(12, 9.0), (2_000, 0.5)])
     );
     for (text, part) in [
-        ("abc", "\"abc\" is no message size"),
-        ("-5", "\"-5\" is no message size"),
+        ("abc", "\"abc\" is not a message size"),
+        ("-5", "\"-5\" is not a message size"),
         ("unifrom:1-2", "did you mean \"uniform\"?"),
-        ("uniform:100", "\"100\" is no range"),
-        ("uniform:a-b", "\"a\" is no whole number"),
+        ("uniform:100", "\"100\" is not a range"),
+        ("uniform:a-b", "\"a\" is not a whole number"),
         ("normal:mean=5", "needs sd"),
-        ("a-b", "\"a\" is no whole number"),
-        ("steps:5", "\"5\" is no size and length"),
-        ("steps:5@soon", "\"soon\" is no duration"),
+        ("a-b", "\"a\" is not a whole number"),
+        ("steps:5", "\"5\" is not a size and length"),
+        ("steps:5@soon", "\"soon\" is not a duration"),
         ("lognormal:median=5", "needs sigma"),
-        ("weighted:5", "\"5\" is no size and weight"),
-        ("100,x", "\"x\" is no whole number"),
+        ("weighted:5", "\"5\" is not a size and weight"),
+        ("100,x", "\"x\" is not a whole number"),
         ("files:", "needs a path"),
     ] {
         let said = refused_size(text);
@@ -574,7 +574,7 @@ fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
         assert!(both("scrape", one, other).is_some(), "{one} {other}");
     }
     let said = both("scrape", "per-object", "Per Object").unwrap();
-    assert!(said.contains("do not tell apart"), "{said}");
+    assert!(said.contains("too similar for results"), "{said}");
     assert_eq!(both("scrape", "per-object", "perobject"), None);
 }
 

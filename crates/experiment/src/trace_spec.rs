@@ -70,7 +70,7 @@ impl TraceSpec {
         let is_letter =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if self.name.len() > ProbePlan::LONGEST_NAME || !self.name.bytes().all(is_letter) {
-            let help = "take at most 30 lower-case letters, digits and -";
+            let help = "use at most 30 lower-case letters, digits and -";
             return Err(wrong(key("name"), " cannot name a trace", help));
         }
         if self.role.as_deref() == Some("") {
@@ -95,7 +95,7 @@ impl TraceSpec {
             wrong(key("call"), format!(": {}", refused.what), refused.help)
         })?;
         if function.function.is_none() {
-            let why = format!(" = {function} stands for every function of a module");
+            let why = format!(" = {function} means every function of a module");
             let help = "name one, such as rabbit_mgmt_wm_queues:to_json/2";
             return Err(wrong(key("call"), why, help));
         }
@@ -215,7 +215,7 @@ impl Experiment {
     /// Checks each trace, and that they go together; their functions.
     fn check_traces(&self) -> Result<Vec<FunctionPattern>, Problem> {
         if self.trace.len() > MOST_TRACES {
-            let why = format!(" are {}, and {MOST_TRACES} can be had", self.trace.len());
+            let why = format!(" has {} entries; at most {MOST_TRACES} are allowed", self.trace.len());
             return Err(wrong("trace", why, "leave some out"));
         }
         if !self.trace.is_empty() {
@@ -229,7 +229,7 @@ impl Experiment {
             if before().any(|it| it.name == spec.name) {
                 return Err(wrong(
                     key("name"),
-                    ": another trace has the same, and results go by it",
+                    ": another trace has this name",
                     "give each trace a name of its own",
                 ));
             }
@@ -252,7 +252,7 @@ impl Experiment {
                 if let Some((name, _)) = same.iter().find(|(_, is_same)| !is_same) {
                     return Err(wrong(
                         key(name),
-                        " is another one than that of a trace of the same node, and those are one trace there",
+                        " differs from another trace of the same node, which they share",
                         "give both the same",
                     ));
                 }
@@ -272,7 +272,7 @@ impl Experiment {
             false => Err(wrong(
                 "trace",
                 " needs a RabbitMQ's Erlang node, and none is known",
-                "take a managed RabbitMQ, or name the node of an attached one with {broker.node}",
+                "use a managed RabbitMQ, or name the node of an attached one with {broker.node}",
             )),
         }
     }
@@ -297,7 +297,7 @@ mod tests {
                 "[[trace]]\ncall = \"lists\"\n",
                 "every function of a module",
             ),
-            ("[[trace]]\ncall = \"_:_\"\n", "is no function"),
+            ("[[trace]]\ncall = \"_:_\"\n", "is not a function"),
             ("[[trace]]\ncall = \"a:b/2\"\nlimit = 0\n", "trace.0.limit"),
             (
                 "[[trace]]\ncall = \"a:b/2\"\nnode = 1\n",
@@ -308,10 +308,10 @@ mod tests {
                 "cannot name a trace",
             ),
             ("[[trace]]\ncall = \"a:b/2\"\nrole = \"\"\n", "trace.0.role"),
-            (&one.repeat(2), "another trace has the same"),
+            (&one.repeat(2), "another trace has this name"),
             (
                 &format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"),
-                "is another one than that",
+                "differs from another trace",
             ),
             (
                 &format!("[broker]\nkind = \"embedded\"\n{one}"),

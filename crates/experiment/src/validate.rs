@@ -82,14 +82,14 @@ impl Experiment {
         let pairs = measure.0.0 / (2 * length.0.0);
         if !measure.is_zero() && pairs < LEAST_PAIRS {
             let why =
-                format!("{of} leaves {pairs} pairs of blocks in a measured phase of {measure}");
+                format!("{of}: only {pairs} pairs of blocks fit into a measured phase of {measure}");
             let help = format!(
                 "measure for at least {LEAST_PAIRS} pairs, better 15: phases.measure = \"30s\""
             );
             return Err(wrong("profile.blocks", why, help));
         }
         if !self.fault.is_empty() {
-            let why = format!("{of}: what a fault does would be taken for what profiling costs");
+            let why = format!("{of}: effects of a fault would count as cost of profiling");
             return Err(wrong(
                 "profile.blocks",
                 why,
@@ -206,21 +206,21 @@ impl Experiment {
             return of(
                 "protocol",
                 ": the embedded broker speaks AMQP 0.9.1 only",
-                "leave it out, or take broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root",
+                "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root",
             );
         }
         if is_embedded && spec.request_reply {
             return of(
                 "request-reply",
                 ": the embedded broker has no direct reply-to",
-                "take broker.kind = \"rabbitmq\"",
+                "use broker.kind = \"rabbitmq\"",
             );
         }
         if is_embedded && spec.queue.queue_type != QueueType::Classic {
             return of(
                 "queue-type",
                 ": the embedded broker has classic queues only",
-                "take \"classic\", or broker.kind = \"rabbitmq\"",
+                "use \"classic\", or broker.kind = \"rabbitmq\"",
             );
         }
         check_fill(place, spec)?;
@@ -235,8 +235,8 @@ impl Experiment {
         if asking().any(LoadSpec::has_producers) != asking().any(LoadSpec::has_consumers) {
             return Err(wrong(
                 format!("load.{first}.request-reply"),
-                " needs producers that ask and consumers that answer",
-                "ask for both",
+                " needs producers and consumers",
+                "set both above 0",
             ));
         }
         let commits = |spec: &LoadSpec| spec.request_reply && spec.commit_every > 0;
@@ -244,7 +244,7 @@ impl Experiment {
             None => Ok(()),
             Some(i) => Err(wrong(
                 format!("load.{i}.commit-every"),
-                " has no place beside {request-reply}: requests are answered by replies, and transactions \
+                " excludes {request-reply}: requests are answered by replies, and transactions \
                  by commits",
                 "leave out one of the two",
             )),
@@ -309,7 +309,7 @@ impl ProfileSpec {
             |why: &str, help: &str| Err(wrong("profile.blocks", format!("{of}{why}"), help));
         if self.events.is_empty() {
             return refuse(
-                ": nothing is sampled that could be switched off",
+                ": nothing is sampled",
                 "name an event in profile.events",
             );
         }
@@ -321,7 +321,7 @@ impl ProfileSpec {
         }
         if !length.0.0.is_multiple_of(BLOCK_STEP.0) {
             return refuse(
-                " is no number of tenths of a second, in which messages are counted",
+                " is not a number of tenths of a second, in which messages are counted",
                 "1s is usual",
             );
         }
@@ -331,10 +331,10 @@ impl ProfileSpec {
             .filter_map(|it| profile::Event::named(it));
         if let Some(held) = named.into_iter().find(profile::Event::is_held) {
             let why = format!(
-                ": what is given back while {} is off would be taken for held",
+                ": memory freed while {} is off would count as held",
                 held.name
             );
-            return refuse(&why, "take malloc or mmap, or leave out the blocks");
+            return refuse(&why, "use malloc or mmap, or leave out the blocks");
         }
         Ok(())
     }
@@ -346,8 +346,8 @@ impl ProfileSpec {
             let known = profile::Event::known();
             return Err(wrong(
                 "profile.events",
-                format!(": {event:?} is no event"),
-                format!("known are {known}; [] takes no profile"),
+                format!(": {event:?} is not an event"),
+                format!("known: {known}; [] disables the profile"),
             ));
         }
         let mut others = self.events.iter().enumerate();
@@ -356,7 +356,7 @@ impl ProfileSpec {
         {
             return Err(wrong(
                 "profile.events",
-                format!(": {event:?} stands there twice"),
+                format!(": {event:?} is listed twice"),
                 "name it once",
             ));
         }
@@ -365,8 +365,8 @@ impl ProfileSpec {
             let known = profile::Stacks::ALL.map(|(name, _)| name);
             return Err(wrong(
                 "profile.stacks",
-                format!(" = {stacks:?} is no way to unwind stacks"),
-                format!("take one of {known:?}"),
+                format!(" = {stacks:?} is not a way to unwind stacks"),
+                format!("use one of {known:?}"),
             ));
         }
         let frequency = self.frequency;
@@ -389,8 +389,8 @@ fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     }
     let mut names = spec.destinations.iter().chain([&spec.destination]);
     if names.any(|name| name.starts_with("topic://")) {
-        let why = ": what is sent to a topic before its consumers are there goes to nobody";
-        return of(why, "take a destination queue://NAME");
+        let why = ": messages to a topic are lost before its consumers exist";
+        return of(why, "use a destination queue://NAME");
     }
     if spec.exclusive {
         let why = ": an exclusive queue belongs to the connection of its consumers";
@@ -399,10 +399,10 @@ fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     let many = spec.destinations.len() > 1 || spec.num_destinations > 1;
     if spec.random_routing_keys.is_some() || (many && spec.queue.exchange.is_some()) {
         let why =
-            " cannot be told where an exchange decides which of several queues gets a message";
+            " is impossible where an exchange chooses between several queues";
         return of(
             why,
-            "leave out {exchange} and {random-routing-keys}, or take one queue",
+            "leave out {exchange} and {random-routing-keys}, or use one queue",
         );
     }
     if spec.handling.purge {
@@ -446,8 +446,8 @@ impl BrokerSpec {
         self.check_cluster()?;
         self.check_security()?;
         if self.schedulers == Some(0) {
-            let help = "take 1 or more, or leave it out for one per core";
-            return Err(wrong("broker.schedulers", " = 0 runs nothing", help));
+            let help = "use 1 or more, or leave it out for one per core";
+            return Err(wrong("broker.schedulers", " = 0 is too few", help));
         }
         let in_range = |bytes: &u32| (4_096..=131_072).contains(bytes);
         if let Some(bytes) = self.frame_max.filter(|bytes| !in_range(bytes)) {
@@ -455,8 +455,8 @@ impl BrokerSpec {
             return Err(wrong("broker.frame-max", why, "131072 is usual"));
         }
         if self.pid == Some(0) {
-            let help = "take its number, or leave it out to find it by its port";
-            return Err(wrong("broker.pid", " = 0 is no process", help));
+            let help = "give its number, or leave it out to find it by its port";
+            return Err(wrong("broker.pid", " = 0 is not a process", help));
         }
         self.check_management()?;
         self.check_memory()?;

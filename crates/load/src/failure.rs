@@ -29,7 +29,7 @@ pub(crate) fn of_connect(endpoint: &Endpoint, error: &std::io::Error) -> Error {
             "nothing listens there: start the broker, or check host and port"
         }
         std::io::ErrorKind::AddrNotAvailable => {
-            "source addresses must be this machine's own (ip addr); where they are, all of their \
+            "source addresses must be this machine's own (ip addr); if they are, all of their \
              some 28,000 ports are in use: give more of them (--source-addresses)"
         }
         std::io::ErrorKind::TimedOut => "check host, port and firewalls",

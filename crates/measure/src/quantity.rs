@@ -257,7 +257,7 @@ impl FromStr for Length {
             .filter(|length| !length.is_negative())
             .ok_or_else(|| {
                 let help = "write \"60s\", \"500ms\", \"2m\" or \"1h30m\"";
-                Refused::new(format!("{text:?} is no duration"), help)
+                Refused::new(format!("{text:?} is not a duration"), help)
             })?;
         u64::try_from(length.as_nanos())
             .ok()

@@ -153,7 +153,7 @@ impl Remedy {
                 "give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)".to_owned()
             }
             Giver::Outside => {
-                "run it as root outside of this user namespace, in which no capability counts"
+                "run it as root outside of this user namespace, where capabilities have no effect"
                     .to_owned()
             }
         });
@@ -240,7 +240,7 @@ mod tests {
                     assert!(state.is_root && !state.in_user_namespace, "{state:?}");
                     done.capabilities |= all;
                 }
-                "run it as root outside of this user namespace, in which no capability counts" => {
+                "run it as root outside of this user namespace, where capabilities have no effect" => {
                     assert!(state.in_user_namespace, "{state:?}");
                     done = Access {
                         is_root: true,

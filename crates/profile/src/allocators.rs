@@ -180,9 +180,8 @@ pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Err
     if probes.is_empty() {
         return Err(Error::Options(Problem::new(
             format!("process {pid} has no function to count allocations at"),
-            "no file of 64 bits that it has mapped has a symbol malloc, as a Go program, or one that was linked \
-             statically and stripped",
-            "take the event mmap-bytes or page-faults",
+            "no 64-bit file that it maps has a symbol malloc, as in Go programs and stripped static ones",
+            "use the event mmap-bytes or page-faults",
         )));
     }
     Ok(probes)

@@ -225,7 +225,7 @@ impl Converter {
         self.told_why_unnamed = true;
         let which = match self.stacks.symbols().runtime_without_jit_map() {
             Some(_) => "Java methods",
-            None => "Java methods that were compiled late",
+            None => "Java methods compiled late",
         };
         self.note(&format!("{which} have no names, because {why}"));
     }
@@ -527,7 +527,7 @@ impl Converter {
 fn end(sink: StacksWriter, footer: Footer, mut outcome: Outcome) -> Outcome {
     if let Err(error) = sink.finish(footer) {
         outcome.notes.push(format!(
-            "the stacks file ends before the samples do: {error}; make room on the disk"
+            "the file of stacks is incomplete: {error}; make room on the disk"
         ));
     }
     outcome
@@ -539,8 +539,8 @@ fn wrong_count(weight: u64, counted: u64) -> Option<String> {
     let is_wrong = weight.abs_diff(counted) > counted / 10 && weight.max(counted) >= MOST_UNTOLD;
     is_wrong.then(|| {
         format!(
-            "the samples stand for {weight} events, and the kernel counted {counted}: they come in bursts, which its \
-             sampling frequency does not follow, so shares are rough; a higher --freq comes closer"
+            "the samples cover {weight} events, but the kernel counted {counted}: they come in bursts that the \
+             sampling frequency does not follow, so shares are rough; use a higher --freq"
         )
     })
 }
@@ -615,7 +615,7 @@ impl Converter {
             self.note(&left_out);
         }
         if self.outcome.lost > 0 {
-            self.note("what the lost samples gave back is shown as held");
+            self.note("memory freed in lost samples counts as held");
         }
     }
 }

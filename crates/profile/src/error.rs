@@ -95,7 +95,7 @@ impl Error {
             Self::System { what, source } => Problem::new(
                 format!("cannot {what}"),
                 source,
-                "see ulimit -a and the kernel's settings (sysctl kernel.perf_event_paranoid)",
+                "check ulimit -a and the kernel's settings (sysctl kernel.perf_event_paranoid)",
             ),
         }
     }

@@ -25,7 +25,7 @@ use crate::threads::{Target, Threads};
 use crate::unwind::{self, Chosen};
 use crate::worker::{Signals, Turn, Worker};
 
-const NO_FRAME_POINTERS: &str = "stacks of Java methods break off or are wrong, because the JVM keeps no frame \
+const NO_FRAME_POINTERS: &str = "stacks of Java methods are cut or wrong, because the JVM keeps no frame \
     pointers: start it with -XX:+PreserveFramePointer";
 
 /// Samples one process, all threads of it, those that start later included.
@@ -67,7 +67,7 @@ impl Sampler {
     pub fn attach(pid: u32, options: &Options, mut sink: StacksWriter) -> Result<Self, Error> {
         if options.frequency == 0 {
             return Err(Error::Options(Problem::new(
-                "the frequency samples nothing",
+                "the frequency is 0",
                 "0 samples per second",
                 "give at least 1",
             )));
@@ -312,7 +312,7 @@ fn unknown_wakers(
         }
         Ok(_) => return None,
     };
-    Some(format!("what woke threads is unknown: {why}"))
+    Some(format!("wakers of threads are unknown: {why}"))
 }
 
 /// Plan and notes for a Java virtual machine.

@@ -138,7 +138,7 @@ impl Target {
         if status.tgid != pid {
             let (tgid, name) = (status.tgid, &status.name);
             return Err(Error::Options(Problem::new(
-                format!("{pid} is no process of its own"),
+                format!("{pid} is not a process"),
                 format!("it is the thread {name} of process {tgid}"),
                 format!("profile {tgid}"),
             )));

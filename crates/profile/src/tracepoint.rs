@@ -52,7 +52,7 @@ impl Tracepoint {
                 Error::Options(Problem::new(
                     format!("the tracepoint {name} has no number called {field}"),
                     folder.join("format").display(),
-                    "take the event that counts calls",
+                    "use the event that counts calls",
                 ))
             })
         };
@@ -117,7 +117,7 @@ fn unknown(name: &str, events: &Path, error: &io::Error) -> Error {
     let (cause, help) = match error.kind() {
         io::ErrorKind::NotFound => (
             format!("this kernel has no tracepoint {name}"),
-            format!("`ls {0} {0}/sched` shows those it has", events.display()),
+            format!("`ls {0} {0}/sched` lists those it has", events.display()),
         ),
         _ => (
             format!("the tracepoint {name} cannot be opened"),

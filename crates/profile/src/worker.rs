@@ -262,7 +262,7 @@ impl Worker {
         self.converter.before_fetch();
         let converter = &mut self.converter;
         if let Err(Damaged) = self.source.fetch(&mut |record| converter.record(record)) {
-            converter.note("a ring held a damaged record; what followed in it was dropped");
+            converter.note("a ring buffer held a damaged record; its rest was dropped");
         }
     }
 

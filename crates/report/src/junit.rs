@@ -197,7 +197,7 @@ fn cells(of: &ComparedMatrix) -> Vec<Case> {
             Some(one) => (words::headline(one), CaseOutcome::Passed),
             None => {
                 let why = cell.why_not.clone().unwrap_or_default();
-                (format!("nothing decided: {why}"), CaseOutcome::Broken)
+                (format!("no decision: {why}"), CaseOutcome::Broken)
             }
         };
         Case {
@@ -217,7 +217,7 @@ fn undecided(of: &Comparison) -> String {
         .filter(|it| it.decision == Decision::Undecided);
     let open: Vec<&str> = open.map(|it| it.name.as_str()).collect();
     format!(
-        "cannot tell of {}; {}",
+        "inconclusive: {}; {}",
         open.join(", "),
         words::headline(of)
     )
@@ -246,7 +246,7 @@ fn figures(of: &Comparison) -> Vec<Case> {
         };
         Case {
             name: figure.name.clone(),
-            told: format!("{}: A {a}, B {b}{change}", words::decision(figure)),
+            told: format!("{}: A {a}, B {b}{change}", words::decision(figure, Some(words::units(of)))),
             outcome: match figure.decision {
                 _ if figure.is_worse() => CaseOutcome::Failed,
                 Decision::Undecided => CaseOutcome::Skipped,

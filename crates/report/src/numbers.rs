@@ -80,8 +80,8 @@ pub(crate) fn percent_digits(share: f64) -> String {
     }
 }
 
-/// In place of the smallest visible change, and of an interval, where runs are too few to show any.
-pub(crate) const CANNOT_TELL: &str = "cannot tell";
+/// Instead of the smallest visible change, and of an interval.
+pub(crate) const TOO_FEW_RUNS: &str = "too few runs";
 
 /// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie
 /// beyond, of fewer than twenty the largest, `max 9.10 ms`.
@@ -185,7 +185,7 @@ pub(crate) fn weight_digits(weight: u64, unit: &str) -> String {
 pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
     let Some(value) = requirement.observed else {
         let why = requirement.why.as_deref().unwrap_or("it was not measured");
-        return format!("cannot tell: {why}");
+        return format!("inconclusive: {why}");
     };
     figure(value, requirement.unit)
 }

@@ -163,7 +163,7 @@ fn run(
     match (outcome.record.error, outcome.record.summary) {
         (None, Some(summary)) => Ok(summary),
         (error, _) => Err(Problem::new(
-            "a load against the embedded broker broke off",
+            "a load against the embedded broker failed",
             error.unwrap_or_default(),
             "run it again on an idle machine",
         )

@@ -224,7 +224,7 @@ fn cores(cores: u32) -> Check {
             "cores",
             Status::Ok,
             observed,
-            "enough for a broker and a generator beside each other",
+            "enough for broker and generator together",
         );
     }
     Check::new(
@@ -234,21 +234,21 @@ fn cores(cores: u32) -> Check {
         "broker and generator take CPU time from each other: unthrottled rates are too low and \
          latencies too high; compare such runs only with each other",
     )
-    .fix("use a machine with 4 cores or more, or put the broker on another machine")
+    .fix("use a machine with 4 cores or more, or run the broker on another machine")
 }
 
 /// Whether this bellows is as quick as figures demand.
 fn build(is_debug: bool) -> Check {
     const NAME: &str = "build";
     if !is_debug {
-        let meaning = "rates and CPU of the client are those of an optimised program";
+        let meaning = "rates and client CPU are those of an optimised program";
         return Check::new(NAME, Status::Ok, "optimised", meaning);
     }
     Check::new(
         NAME,
         Status::Bad,
         "a debug build of bellows",
-        "several times slower than a release build: rates and CPU of the client say nothing, and runs are invalid",
+        "several times slower than a release build: rates and client CPU mean nothing, and runs are invalid",
     )
     .fix(archive::RELEASE_BUILD)
 }
@@ -269,20 +269,20 @@ fn profiling() -> Check {
                 "user and kernel stacks can be sampled {}",
                 sampling_clock()
             )),
-            "profiles show where the broker and the kernel below it spend their time",
+            "profiles show where the broker and the kernel spend their time",
         ),
         Ok(notes) => Check::new(
             NAME,
             Status::Warn,
             format!("{}; sampled {}", notes.join("; "), sampling_clock()),
-            "profiles lack a part, most often the kernel's",
+            "profiles lack a part, usually the kernel's",
         )
         .fix(profiling_fix()),
         Err(error) => Check::new(
             NAME,
             Status::Bad,
             observed(&error.to_string()),
-            "no profile can be taken; load and latency are measured all the same",
+            "no profile can be recorded; load and latency are measured",
         )
         .fix(profiling_fix()),
     }
@@ -298,7 +298,7 @@ fn lacking(notes: Vec<String>, remedy: Option<&str>, has_copies: bool) -> Vec<St
     let mut notes: Vec<String> = notes.into_iter().map(without).collect();
     if !has_copies && !notes.iter().any(|note| note.contains("copying")) {
         notes.push(
-            "stacks cannot be copied, so that callers of code without frame pointers are missing"
+            "stacks cannot be copied, so callers of code without frame pointers are missing"
                 .to_owned(),
         );
     }
@@ -377,7 +377,7 @@ fn tracefs() -> Check {
             NAME,
             Status::Warn,
             "not mounted, or not readable for this user",
-            "CPU profiles need it not; events such as mmap() calls do",
+            "CPU profiles work without it; events such as mmap() calls need it",
         )
         .fix("run as root, or as root: mount -t tracefs tracefs /sys/kernel/tracing"),
     }
@@ -408,7 +408,7 @@ fn clock(source: Option<&str>) -> Check {
             NAME,
             Status::Warn,
             "unknown",
-            "it cannot be said whether it is steady",
+            "its quality is unknown",
         ),
     }
 }
@@ -429,7 +429,7 @@ fn open_files() -> Check {
         NAME,
         Status::Warn,
         observed,
-        "each connection needs one, a profile one for every thread and core",
+        "each connection needs one, a profile one per thread and core",
     )
     .fix(format!("ulimit -n {WANTED_FILES}"))
 }

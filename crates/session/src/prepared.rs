@@ -129,7 +129,7 @@ impl PreparedFolder {
             Err(TryLockError::WouldBlock) => {
                 return Err(Problem::new(
                     format!("prepared data {key} is in use"),
-                    "another bellows makes it, or runs on a copy of it",
+                    "another bellows prepares it, or runs on a copy of it",
                     "try again when that has ended",
                 ));
             }
@@ -256,12 +256,12 @@ impl PreparedFolder {
         };
         if size.files != data.files {
             let counted = measure::counted(data.files, "file");
-            return Some(format!("{} of {counted} are there", size.files));
+            return Some(format!("{} of {counted} exist", size.files));
         }
         let is_cut = data.length != 0 && size.bytes != data.length;
         is_cut.then(|| {
             let [there, all] = [size.bytes, data.length].map(measure::count);
-            format!("{there} of {all} bytes are there")
+            format!("{there} of {all} bytes exist")
         })
     }
 
@@ -435,7 +435,7 @@ mod tests {
         fs::write(data.join("msg_stores/0.rdq"), [7; 4_096]).unwrap();
         assert_eq!(
             folder.damage(&kept).unwrap(),
-            "4,106 of 5,010 bytes are there"
+            "4,106 of 5,010 bytes exist"
         );
         let of_before = PreparedData {
             length: 0,
@@ -443,7 +443,7 @@ mod tests {
         };
         assert_eq!(folder.damage(&of_before), None, "nobody counted them");
         fs::remove_file(data.join("schema.DAT")).unwrap();
-        assert_eq!(folder.damage(&of_before).unwrap(), "1 of 2 files are there");
+        assert_eq!(folder.damage(&of_before).unwrap(), "1 of 2 files exist");
         fs::remove_dir_all(&data).unwrap();
         assert!(folder.damage(&kept).is_some());
     }

@@ -23,8 +23,8 @@ const HIDDEN_WORDS: &str =
     "words of the load and the broker that are hidden (***) were not compared";
 
 /// A warning about CPU that is not per message.
-const PER_TIME: &str = "the broker's CPU is told per time (broker cores), not per message, so that a load that gets \
-    more done takes more of it; what functions cost is not compared";
+const PER_TIME: &str = "the broker's CPU is compared per time (broker cores), not per message, so a load that gets \
+    more done uses more of it; costs of functions are not compared";
 
 /// Characters of a value that differs that are shown.
 const MOST_SHOWN: usize = 100;
@@ -100,7 +100,7 @@ pub(crate) fn gather(
     forced.truncate(MOST_REASONS);
     if let Some(first) = forced.first().filter(|_| !options.force) {
         let help = format!(
-            "{}, or see the figures all the same with --force",
+            "{}, or compare anyway with --force",
             first.help
         );
         return Err(Problem::new(&first.cause, &first.value, help));
@@ -164,7 +164,7 @@ fn check_enough(
         return Err(Problem::new(
             "pairs need as many runs on both sides",
             format!("{a} of A and {b} of B count"),
-            "leave out the run without a partner, or compare without --paired",
+            "leave out the unpaired run, or compare without --paired",
         ));
     }
     Ok(())
@@ -197,7 +197,7 @@ fn counted_sides<'r>(
             let partner = others.get(place).filter(|_| options.paired);
             let is_spoiled = |it: &RunRecord| left_out(it, options.force).is_some();
             let alone = partner.is_some_and(is_spoiled);
-            let alone = alone.then(|| "its partner does not count".to_owned());
+            let alone = alone.then(|| "the other run of its pair does not count".to_owned());
             match left_out(record, options.force).or(alone) {
                 None => side.records.push(record),
                 Some(why) => side.left_out.push(LeftOut {
@@ -239,7 +239,7 @@ impl<'a> Side<'a> {
             left_out: self.left_out,
             // Until somebody reads its seconds.
             within_one_run: (self.records.len() == 1).then(|| RunBlocks {
-                why_not: Some("its seconds were not looked at".to_owned()),
+                why_not: Some("its seconds were not examined".to_owned()),
                 ..RunBlocks::default()
             }),
             logs: false,
@@ -270,15 +270,15 @@ fn enough(name: &str, side: &Side<'_>, least: usize, planned: bool) -> Result<()
     }
     let help = match planned {
         true => {
-            "go on with --resume, or make more pairs (--pairs): two show a direction, five are the least that decide"
+            "add pairs later with --resume, or make more (--pairs): a decision takes at least five"
         }
         false => {
-            "make more with `bellows run … --repeat 8`: two show a direction, five are the least that decide"
+            "make more with `bellows run … --repeat 8`: a decision takes at least five"
         }
     };
     let counted = |runs: usize| measure::counted(runs as u64, "run");
     Err(Problem::new(
-        format!("side {name} has too few runs to know how far runs differ by themselves"),
+        format!("side {name} has too few runs to show how much runs differ"),
         format!(
             "{} of {} complete and valid",
             side.records.len(),
@@ -321,16 +321,16 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
 fn experiments_differ(key: &str) -> (&'static str, &'static str) {
     match key.split('.').next() {
         Some("phases" | "until") => (
-            "the runs were not measured for the same time, and the longer one has more to be slow in, and fills more \
+            "the runs have different lengths: the longer one has more chances to be slow, and fills more \
              memory",
             "compare runs of one length",
         ),
         Some("profile") => (
-            "the runs were not profiled alike, and what profiling costs is in their figures",
+            "the runs were profiled differently, and their figures include the cost of profiling",
             "compare runs with the same profile",
         ),
         Some("threads" | "ledger") => (
-            "the generator of the runs was not the same",
+            "the runs had different generators",
             "compare runs with the same generator",
         ),
         _ => (
@@ -370,7 +370,7 @@ pub(crate) fn per_time<'r>(
 ) -> Option<String> {
     figures.find(|name| *name == Quantity::CORES)?;
     let why = match runs.any(RunSummary::has_messages) {
-        true => "messages were not all of the load",
+        true => "messages were not the whole load",
         false => "no messages were counted",
     };
     Some(format!("{why}: {PER_TIME}"))
@@ -398,9 +398,9 @@ fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     let (a, b) = (told(a), told(b));
     (a != b).then(|| {
         Problem::new(
-            "the runs were made by several bellows, whose own cost differs",
+            "the runs were made by different versions of bellows, whose own cost differs",
             format!("{a} and {b}"),
-            "make both sides with one",
+            "make both sides with one version",
         )
     })
 }
@@ -416,10 +416,10 @@ fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     let (a, b) = (blocks(a), blocks(b));
     (a != b).then(|| {
         Problem::new(
-            "the runs were profiled in other blocks (profile.blocks, --observer), and what profiling costs is in \
-             their figures",
+            "the runs were profiled in different blocks (profile.blocks, --observer), and their figures include \
+             the cost of profiling",
             format!("{a} and {b}"),
-            "make both sides alike",
+            "give both sides the same blocks",
         )
     })
 }

@@ -144,7 +144,7 @@ fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
     let cores = figure("broker cores", Decision::Changed);
     let memory = figure("broker memory", Decision::Same);
     assert_eq!(figures, [cores, memory]);
-    let said = "no messages were counted: the broker's CPU is told per time (broker cores), not per message";
+    let said = "no messages were counted: the broker's CPU is compared per time (broker cores), not per message";
     assert!(told.starts_with(said), "{told}");
     // Of runs that count messages the CPU is per message, also where some of the other side have none.
     for other in [Some(20.0), None] {
@@ -201,7 +201,7 @@ fn a_run_that_does_not_count_takes_its_partner_with_it() {
     let counted = (found.a.runs.len(), found.b.runs.len());
     assert_eq!(counted, (6, 6));
     let why: Vec<&str> = found.b.left_out.iter().map(|it| it.why.as_str()).collect();
-    assert_eq!(why, ["its partner does not count", "failed"]);
+    assert_eq!(why, ["the other run of its pair does not count", "failed"]);
 }
 
 #[test]
@@ -574,10 +574,10 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
     };
     let longer = told("phases", json!({"measure": "30s"}));
     assert!(
-        longer.contains("not measured for the same time") && !longer.contains("load"),
+        longer.contains("have different lengths") && !longer.contains("load"),
         "{longer}"
     );
-    assert!(told("profile", json!({"frequency": 99})).contains("not profiled alike"));
+    assert!(told("profile", json!({"frequency": 99})).contains("profiled differently"));
     assert!(told("load", json!([])).contains("different loads"));
 }
 

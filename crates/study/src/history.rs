@@ -92,7 +92,7 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
 /// Why a run does not count; `None` where it does.
 fn why_not(record: &RunRecord, newest: Option<&RunRecord>, counted: usize) -> Option<String> {
     if counted >= MOST_VALUES {
-        return Some(format!("only the last {MOST_VALUES} are looked at"));
+        return Some(format!("only the last {MOST_VALUES} are examined"));
     }
     let other = || {
         let newest = newest?;
@@ -134,7 +134,7 @@ impl ObservedFigure {
         let values = runs.map(|(run, is_spoiled)| {
             let summary = run.summary.as_ref().filter(|_| !is_spoiled);
             let value = summary.map(|it| of.of(it))?;
-            Some(value.and_then(|it| it.is_finite().then_some(it).ok_or("it is no number")))
+            Some(value.and_then(|it| it.is_finite().then_some(it).ok_or("it is not a number")))
         });
         let values: Vec<Option<Result<f64, &str>>> = values.collect();
         Self {

@@ -27,7 +27,7 @@ pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
                 None => "think-time",
             };
             return Err(Problem::new(
-                "the rate is not free to be chosen",
+                "the rate is fixed",
                 format!("load.{number}.{what}"),
                 format!("give the group a rate instead: --set load.{number}.rate=10000"),
             ));
@@ -36,7 +36,7 @@ pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
     }
     if rates.is_empty() {
         return Err(Problem::new(
-            "the experiment sends no messages, so that no rate of them can be tried",
+            "the experiment sends no messages, so there is no rate to search",
             &experiment.name,
             "give it a load with producers",
         ));
@@ -46,9 +46,9 @@ pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
         None => Ok(Some(known.iter().sum())),
         Some(_) if known.is_empty() => Ok(None),
         Some((number, _)) => Err(Problem::new(
-            "some groups of producers have a rate, and some have none",
+            "only some groups of producers have a rate",
             format!("load.{number} has none"),
-            "give all of them one: they are raised and lowered together, in proportion",
+            "give each a rate: they are varied together, in proportion",
         )),
     }
 }
@@ -294,13 +294,13 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     let achieved = summary.requested().and_then(|it| it.achieved);
     let is_met = limited_by == LimitedBy::Schedule;
     if let Some(achieved) = achieved.filter(|it| *it < ACHIEVED && !is_met) {
-        why.push(format!("{} of the rate was sent", percent(achieved)));
+        why.push(format!("only {} of the rate was sent", percent(achieved)));
     }
     let expected = expected_rate(summary).filter(|it| *it > 0.0);
     let received = expected.map(|expected| summary.flow().received.rate / expected);
     if let Some(received) = received.filter(|it| *it < ACHIEVED) {
         why.push(format!(
-            "the backlog grew: {} of what was sent was received",
+            "the backlog grew: only {} of the deliveries arrived",
             percent(received)
         ));
     }
@@ -309,7 +309,7 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     let missed = |it: &&RequirementOutcome| it.met != Some(true);
     for slo in summary.requirements.iter().filter(missed) {
         why.push(match (&slo.why, slo.met) {
-            (Some(why), None) => format!("{} cannot be told: {why}", slo.that),
+            (Some(why), None) => format!("{} is inconclusive: {why}", slo.that),
             _ => format!("missed {}", slo.that),
         });
     }

@@ -322,7 +322,7 @@ fn no_lower_rate_is_tried_where_fewer_messages_tell_even_less() {
     let untold = LimitTrial {
         rate: 10_000.0,
         outcome: LimitOutcome::Missed,
-        why: vec!["end-to-end p99.99 < 10ms cannot be told: too few values".to_owned()],
+        why: vec!["end-to-end p99.99 < 10ms is inconclusive: too few values".to_owned()],
         slos: vec![RequirementOutcome {
             that: "end-to-end p99.99 < 10ms".to_owned(),
             why: Some("too few values".to_owned()),

@@ -58,7 +58,7 @@ fn fits(values: usize) -> Result<(), Problem> {
         more => Err(Problem::new(
             format!("the logs of one side hold more than {MOST_VALUES} different values"),
             more,
-            "name fewer logs, or such as were recorded with fewer digits",
+            "name fewer logs, or logs with fewer digits",
         )),
     }
 }
@@ -126,7 +126,7 @@ fn pairs(a: &[LatencyLog], b: &[LatencyLog], options: ComparisonOptions) -> Resu
     Err(Problem::new(
         "pairs need as many logs on both sides, and two of each at least",
         format!("{} of A and {} of B", a.len(), b.len()),
-        "name the log without a partner no more, or compare without --paired",
+        "leave out the unpaired log, or compare without --paired",
     ))
 }
 
@@ -165,7 +165,7 @@ fn shared(a: &[LatencyLog], b: &[LatencyLog]) -> Result<Vec<Metric>, Problem> {
     Err(Problem::new(
         "the logs of A and of B have no tag in common",
         format!("A has {}, B has {}", names(&of_a), names(&of_b)),
-        "compare logs of one tool, or give their lines the same tags (`latency` is what has none)",
+        "compare logs of one tool, or give their lines the same tags (`latency` means none)",
     ))
 }
 
@@ -262,7 +262,7 @@ fn below_unit(logs: &[LatencyLog], shared: &[Metric]) -> Option<String> {
     };
     let log = logs.iter().find(|log| log.tags.iter().any(is_below))?;
     Some(format!(
-        "{}: values of 0 are less than its unit, one of {}, and count as half of it: smaller changes are not seen",
+        "{}: values of 0 are below its unit of {}, and count as half of it: smaller changes do not show",
         log.name,
         log.unit.name()
     ))
@@ -302,11 +302,11 @@ fn remarks(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Vec<String>
 fn unit(log: &LatencyLog) -> String {
     let unit = log.unit.name();
     let why = match log.unit_source {
-        UnitSource::Stated => "a comment says so",
-        UnitSource::Given => "--unit says so",
+        UnitSource::Stated => "from a comment",
+        UnitSource::Given => "from --unit",
         UnitSource::Artemis => "the tags are those of Artemis perf, which records these",
         UnitSource::Assumed => {
-            "nothing says so, and HistogramLogProcessor takes values for these; --unit names another unit"
+            "an assumption, as HistogramLogProcessor makes; --unit names another unit"
         }
     };
     format!("read as {unit}: {why}")

@@ -159,7 +159,7 @@ fn values_below_the_unit_of_a_log_can_become_worse() {
     assert!(p50.is_worse(), "{p50:#?}");
     let told = found.remarks.join("\n");
     assert!(
-        told.contains("values of 0 are less than its unit"),
+        told.contains("values of 0 are below its unit"),
         "{told}"
     );
     let still = compare_logs(&of(0), &of(0), ComparisonOptions::default()).expect("comparable");
@@ -197,7 +197,7 @@ fn blocks_are_no_shorter_than_the_intervals_of_a_log() {
     let (a, b) = (found.a.within_one_run, found.b.within_one_run);
     let why = a.and_then(|it| it.why_not).expect("too short");
     assert!(
-        why.contains("150 s in which anything was measured, where 8 blocks of 30 s"),
+        why.contains("150 s were measured, and an interval takes at least 8 blocks of 30 s"),
         "{why}"
     );
     assert_eq!(b.map(|it| (it.block_s, it.why_not)), Some((30.0, None)));

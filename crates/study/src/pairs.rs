@@ -222,9 +222,9 @@ impl<'a> CellRuns<'a> {
         let invalid = warnings.find(|it| it.tier == Tier::Invalid && !it.text.is_empty());
         let why = invalid.map_or_else(String::new, |it| format!(": {}", it.text));
         Some(Problem::new(
-            "too few runs count, and no more are made",
+            "too few runs are valid",
             format!("{spoiled} of {} runs{why}", made.len()),
-            "see the warnings in the reports of these runs; what they say has to be mended first",
+            "see the warnings in the reports of these runs, and fix their causes first",
         ))
     }
 
@@ -235,13 +235,13 @@ impl<'a> CellRuns<'a> {
         let disturbed = disturbed.filter(|(a, b)| is_disturbed(*a) || is_disturbed(*b));
         let what = match (disturbed.count(), self.counted.len()) {
             (0, _) => return None,
-            (all, pairs) if all == pairs => "All pairs that count were".to_owned(),
-            (1, pairs) => format!("1 of the {pairs} pairs that count was"),
-            (some, pairs) => format!("{some} of the {pairs} pairs that count were"),
+            (all, pairs) if all == pairs => "All valid pairs were".to_owned(),
+            (1, pairs) => format!("1 of the {pairs} valid pairs was"),
+            (some, pairs) => format!("{some} of the {pairs} valid pairs were"),
         };
         Some(format!(
-            "{what} disturbed by others on this machine, and no quieter ones came in their place: what hit one side \
-             alone looks like a change, what hit both like noise."
+            "{what} disturbed by other programs on this machine, and no quieter pair replaced them: a disturbance of \
+             one side looks like a change, of both like noise."
         ))
     }
 
@@ -426,9 +426,9 @@ mod tests {
             (24, 8)
         );
         let told = |of: &PairedRuns| CellRuns::new(of, &[]).disturbed().unwrap_or_default();
-        assert!(told(&never).starts_with("All pairs that count were disturbed"));
+        assert!(told(&never).starts_with("All valid pairs were disturbed"));
         let twice = made(2, |_| false, |number| ![0, 1].contains(&number));
-        assert!(told(&twice).starts_with("1 of the 2 pairs that count was disturbed"));
+        assert!(told(&twice).starts_with("1 of the 2 valid pairs was disturbed"));
         let once = made(8, |_| false, |number| number == 3);
         assert_eq!(told(&once), "");
         let counted = counted_pairs(&once, |_| 0.0);

@@ -27,7 +27,7 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
     let problem = |cause: String, help: &str| Problem::new(cause, given, help);
     let Some((key, numbers)) = given.split_once('=') else {
         return Err(problem(
-            "--scale has no numbers of clients".to_owned(),
+            "--scale lacks numbers of clients".to_owned(),
             example,
         ));
     };
@@ -49,7 +49,7 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
             .filter(|it| (1..=100_000).contains(it));
         values.push(value.ok_or_else(|| {
             problem(
-                format!("--scale {key}: {:?} is no number of clients", number.trim()),
+                format!("--scale {key}: {:?} is not a number of clients", number.trim()),
                 example,
             )
         })?);
@@ -62,7 +62,7 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
                 "--scale {key}: it takes {LEAST_CLIENT_COUNTS} to {} different numbers",
                 ScaleRuns::MOST_VALUES
             ),
-            "three parameters are fitted, so that fewer say nothing; give more, such as 1,2,4,8,16",
+            "the fit has three parameters: give more, such as 1,2,4,8,16",
         ));
     }
     Ok(ScaleRuns {
@@ -100,12 +100,12 @@ pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem
     let does = if sends { "sends" } else { "receives" };
     Err(Problem::new(
         format!(
-            "--scale {key}: load.{other} {does} as well, and the throughput is that of all groups, so that it follows \
-             no law of load.{varied}"
+            "--scale {key}: load.{other} {does} as well, and the throughput is that of all groups, which follows no \
+             law of load.{varied}"
         ),
         "",
         format!(
-            "leave load.{other} out, or run it beside this from an experiment of its own, against the same broker"
+            "leave load.{other} out, or run it at the same time as another experiment on the same broker"
         ),
     ))
 }
@@ -323,8 +323,8 @@ mod tests {
             ("load.0.producers", "no numbers"),
             ("load.0.producers=1,2,4", "4 to 50"),
             ("load.0.producers=1,1,2,2,4", "4 to 50"),
-            ("load.0.producers=1,2,4,0", "no number of clients"),
-            ("load.0.producers=1,2,4,x", "no number of clients"),
+            ("load.0.producers=1,2,4,0", "not a number of clients"),
+            ("load.0.producers=1,2,4,x", "not a number of clients"),
             ("load.0.rate=1,2,3,4", "does not count clients"),
         ] {
             let problem = scale_plan(given, 1).unwrap_err();

@@ -106,8 +106,8 @@ fn has(figure: &ComparedFigure, is_a: bool) -> bool {
 fn told(why: NoInterval, block_s: f64) -> String {
     match why {
         NoInterval::TooShort { blocks } => format!(
-            "it is too short: {:.0} s in which anything was measured, where {LEAST_BLOCKS} blocks of {block_s:.0} s \
-             are the least",
+            "it is too short: {:.0} s were measured, and an interval takes at least {LEAST_BLOCKS} blocks of \
+             {block_s:.0} s",
             blocks * block_s
         ),
         NoInterval::Empty => "nothing was measured in it".to_owned(),

@@ -77,7 +77,7 @@ impl Definitions {
         const HELP: &str = "make one with `bellows topology generate` or `export`, or rabbitmqctl export_definitions";
         let refuse = |why: String| {
             Problem::new(
-                format!("{name} holds no definitions of RabbitMQ"),
+                format!("{name} has no definitions of RabbitMQ"),
                 why,
                 HELP,
             )
@@ -95,7 +95,7 @@ impl Definitions {
                             false => brief(object),
                         };
                         return Err(refuse(format!(
-                            "{part} of one of its {key} is no text: {seen}"
+                            "{part} of one of its {key} is not text: {seen}"
                         )));
                     }
                     found.sections.insert(key, objects);
@@ -106,7 +106,7 @@ impl Definitions {
                     } else {
                         brief(&other)
                     };
-                    return Err(refuse(format!("{key} is no list: {seen}")));
+                    return Err(refuse(format!("{key} is not a list: {seen}")));
                 }
                 (false, other) => {
                     found.others.insert(key, other);
@@ -114,7 +114,7 @@ impl Definitions {
             }
         }
         if found.sections.is_empty() {
-            return Err(refuse(format!("none of {} is there", SECTIONS.join(", "))));
+            return Err(refuse(format!("it has none of {}", SECTIONS.join(", "))));
         }
         Ok(found)
     }
@@ -459,7 +459,7 @@ fn paths(
             continue;
         }
         check_path(section, name, vhost).map_err(|cause| {
-            let help = "nothing was deleted; delete it in another way (rabbitmqctl delete_queue, or rabbitmqctl \
+            let help = "nothing was deleted; delete it otherwise (rabbitmqctl delete_queue, or rabbitmqctl \
                 eval), and take it out of the file";
             Problem::new(cause, format!("{name:?} in the virtual host {vhost:?}"), help)
         })?;
@@ -484,7 +484,7 @@ fn check_path(section: &str, name: &str, vhost: &str) -> Result<(), String> {
     // AMQP.
     if section != "policies" && name.contains(['\r', '\n']) {
         return Err(format!(
-            "RabbitMQ takes line breaks out of the names of what it deletes: one of {section} has such a name"
+            "RabbitMQ cannot delete objects with line breaks in their names: one of {section}"
         ));
     }
     Ok(())
@@ -541,7 +541,7 @@ mod tests {
             ("[1]", "invalid type"),
             ("{", "EOF"),
             ("{\"a\": 1}", "none of users"),
-            ("{\"queues\": {\"a\": 1}}", "queues is no list: {\"a\":1}"),
+            ("{\"queues\": {\"a\": 1}}", "queues is not a list: {\"a\":1}"),
         ] {
             let problem = Definitions::parse(text.as_bytes(), "f.json").unwrap_err();
             assert!(problem.value.contains(why), "{problem:?}");

@@ -84,7 +84,7 @@ pub fn basic(user: &str, password: &str) -> String {
 /// Why nothing was answered, without the URI, which may hold a password.
 pub fn told(error: &ureq::Error) -> String {
     match error {
-        ureq::Error::BadUri(_) => "it is no URI".to_owned(),
+        ureq::Error::BadUri(_) => "it is not a URI".to_owned(),
         ureq::Error::Timeout(_) => NOT_IN_TIME.to_owned(),
         ureq::Error::Io(error) => told_io(error),
         error => crate::redact::text(&error.to_string()),
@@ -100,9 +100,9 @@ pub fn told_io(error: &io::Error) -> String {
     }
 }
 
-const NOT_IN_TIME: &str = "there was no whole answer within the time-out";
+const NOT_IN_TIME: &str = "the answer was not complete within the time-out";
 /// The HTTP client tells both alike.
-const CLOSED: &str = "the server closed the connection before its answer was whole, or the answer's head is too large";
+const CLOSED: &str = "the server closed the connection before the end of its answer, or the answer's head is too large";
 
 /// Trusts the authorities that the broker's clients trust.
 pub fn tls(ca: Option<&Path>) -> Result<TlsConfig, Problem> {

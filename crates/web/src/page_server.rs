@@ -169,11 +169,11 @@ fn answer(mut stream: TcpStream, served: &Pages) -> io::Result<()> {
     };
     let (status, body) = match read_request(&mut stream)? {
         Ok(request) if served.only_here && !is_own_host(request.host.as_deref()) => {
-            let body = "asked by another name than localhost or the address\n".to_owned();
+            let body = "requested by a name other than localhost or the address\n".to_owned();
             ("421 Misdirected Request", body)
         }
         Ok(request) if request.method != "GET" => {
-            let body = "GET is what is answered\n".to_owned();
+            let body = "only GET is answered\n".to_owned();
             ("405 Method Not Allowed", body)
         }
         Ok(request) => match page_at(&request.target) {

@@ -54,9 +54,9 @@ const TEXTS: PushTexts = PushTexts {
     login: "give --push-user, or --push-token-file or BELLOWS_PUSH_TOKEN, and --push-tenant where it has tenants",
     path: "check the path of --push: Pyroscope takes /ingest, Parca /profiles/writeraw",
     size: "give a shorter --every or a lower --freq, or raise the server's limit",
-    redirected: "give --push the address that it redirects to",
+    redirected: "give --push the new address",
     lost: "all are in the folder for runs; `bellows flame RUN -o x.pb.gz` writes one to send by hand",
-    recovered: "profiles are taken again by the server of --push",
+    recovered: "the server of --push accepts profiles again",
 };
 
 impl PushOptions {
@@ -220,7 +220,7 @@ impl Pusher {
         if lost > 0 {
             news.push(PushNews::Failed(Problem::new(
                 format!("{lost} of {} were not sent", self.texts.counted(queued)),
-                "the server had not taken them by the end",
+                "the server did not accept them in time",
                 self.texts.lost,
             )));
         }
@@ -364,7 +364,7 @@ impl PushClient {
     fn problem(&self, why: &str, remedy: &str) -> Problem {
         let url = crate::redact::url(&self.server.url);
         let many = self.server.texts.many;
-        Problem::new(format!("{url} does not take {many}"), why, remedy)
+        Problem::new(format!("{url} does not accept {many}"), why, remedy)
     }
 }
 
@@ -382,8 +382,8 @@ impl PushTexts {
             404 | 405 => (self.path, false),
             413 => (self.size, false),
             300..=399 => (self.redirected, false),
-            408 | 425 | 429 | 500..=599 => ("see the server's log; it is tried again", true),
-            _ => ("see what the server says", false),
+            408 | 425 | 429 | 500..=599 => ("see the server's log; bellows tries again", true),
+            _ => ("see the answer of the server", false),
         }
     }
 }
@@ -417,7 +417,7 @@ impl FromStr for PushTarget {
         let uri: Uri = text
             .trim()
             .parse()
-            .map_err(|_| Refused::new("it is no address", EXAMPLE))?;
+            .map_err(|_| Refused::new("it is not an address", EXAMPLE))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let Some(authority) = uri.authority().filter(|_| is_http) else {
             return Err(Refused::new(
@@ -427,7 +427,7 @@ impl FromStr for PushTarget {
         };
         if authority.as_str().contains('@') {
             return Err(Refused::new(
-                "it holds a password, which others see in the list of processes",
+                "it contains a password, which other users see in the list of processes",
                 "give the user with --push-user, and the password in BELLOWS_PUSH_TOKEN or --push-token-file",
             ));
         }

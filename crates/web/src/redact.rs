@@ -63,9 +63,9 @@ const PUBLIC_BROKER_KEYS: &str = "kind root nodes node node-port data memory-eve
     oauth2.client-id";
 
 /// Units behind numbers.
-const UNITS: [&str; 17] = [
-    "%", "B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "ms", "s", "m", "min", "h",
-    "d",
+const UNITS: [&str; 18] = [
+    "%", "B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "s", "m", "min",
+    "h", "d",
 ];
 
 /// Tables of a load whose keys somebody else chose.

@@ -11,7 +11,7 @@ export const OUTCOMES: Record<ComparisonOutcome, string> = {
   worse: 'worse',
   better: 'better',
   same: 'the same',
-  undecided: 'cannot tell',
+  undecided: 'inconclusive',
   noise: 'A against itself',
 };
 

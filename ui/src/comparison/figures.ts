@@ -48,7 +48,7 @@ export function endsAtZero({ interval }: { interval: readonly number[] }): boole
 
 /** The ends of a change's interval, which is as strict as the decision; of too few runs it says nothing. */
 export function interval({ interval: [low, high], interval_says }: FigureRow): string {
-  return interval_says ? `${signed(low)} to ${signed(high)}` : 'cannot tell';
+  return interval_says ? `${signed(low)} to ${signed(high)}` : 'too few runs';
 }
 
 /** The names on the axis of changes. */
@@ -95,12 +95,6 @@ function stroke(rows: readonly FigureRow[]): string {
     : '';
 }
 
-/** What "cannot tell: N for 1 %" means, for the line above a table; nothing where it is said of no figure. */
-export function wouldTell(rows: readonly FigureRow[], paired: boolean): string {
-  const is = rows.some((row) => row.decision === 'undecided' && row.needed !== null);
-  return is ? `; “N for 1 %”: so many ${paired ? 'pairs' : 'runs'} show a change of 1 %` : '';
-}
-
 /** How well the only run of a side knows its own quantiles; null where both have several runs. */
 export function withinOneRun(view: ComparisonView): HTMLElement | null {
   const sides = [
@@ -121,7 +115,7 @@ export function withinOneRun(view: ComparisonView): HTMLElement | null {
     const run = of.within_one_run;
     const why = run?.why_not;
     const text = why
-      ? `${name} is one run, and tells no interval within it: ${why}.`
+      ? `${name} is one run, without an interval within it: ${why}.`
       : `${name} is one run of ${significant(run?.seconds ?? 0)} s: blocks of ${significant(run?.block_s ?? 0)} s.`;
     return h('p', { class: 'hint' }, text);
   };
@@ -158,8 +152,7 @@ export function changes(view: ComparisonView): HTMLElement {
     'changes',
     'What changed',
     `${counted(view.figures.length, 'figure')}, decided together; bar: interval, as strict as the decision${stroke(view.figures)}; band: the margin within which nothing matters` +
-      (scale.log ? `; the axis is logarithmic beyond ${beyond(scale)}` : '') +
-      wouldTell(view.figures, view.paired),
+      (scale.log ? `; the axis is logarithmic beyond ${beyond(scale)}` : ''),
     view.figures.length === 0
       ? h('p', { class: 'fine' }, 'The runs have no figure in common.')
       : h(

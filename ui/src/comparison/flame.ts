@@ -31,7 +31,7 @@ export function told(of: ComparedFrame): string {
   const change = `A ${duration(of.a)}, B ${duration(of.b)}, ${signedTime(of.b - of.a)}`;
   // The interval of too few runs reaches from nothing to many times as much.
   return of.visible === null
-    ? `${change}, ${proven}, too few runs to tell`
+    ? `${change}, ${proven}, too few runs`
     : `${change} [${signedTime(low)}, ${signedTime(high)}], ${proven}, shows from ${duration(of.visible)}`;
 }
 

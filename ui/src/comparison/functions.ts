@@ -15,7 +15,7 @@ export function change(of: CostChange): number {
   return of.b - of.a;
 }
 
-/** A time with its sign: `+1.34 us`; none at all is `0`. */
+/** A time with its sign: `+1.34 µs`; none at all is `0`. */
 export function signedTime(ns: number): string {
   if (ns === 0) return '0';
   return `${ns < 0 ? '-' : '+'}${duration(Math.abs(ns))}`;
@@ -67,7 +67,7 @@ function changeText(of: CostChange): Child[] {
 
 /** The interval of a change and its probability, in words; of too few runs there is none. */
 export function doubtOf({ interval: [low, high], p, visible }: CostChange): string {
-  if (visible === null) return 'too few runs to tell an interval';
+  if (visible === null) return 'too few runs for an interval';
   return `interval ${signedTime(low)} to ${signedTime(high)}; p ${p < 0.001 ? '< 0.001' : p.toFixed(3)}`;
 }
 
@@ -80,7 +80,7 @@ function cells(own: CostChange, total: CostChange | null, most: number | null): 
     h('td', { class: 'num', title }, changeText(own)),
     h('td', { class: 'drawn', title }, most === null ? null : bar(own, most)),
     h('td', { class: 'num below' }, total ? changeText(total) : null),
-    h('td', { class: 'num seen' }, own.visible === null ? 'cannot tell' : duration(own.visible)),
+    h('td', { class: 'num seen' }, own.visible === null ? 'too few runs' : duration(own.visible)),
   ];
 }
 

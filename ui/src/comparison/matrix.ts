@@ -5,7 +5,7 @@ import { counted } from '../core/format';
 import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
 import { belief, masthead, remarks, sides } from './about';
-import { axis, cell, forest, interval, tone, wouldTell } from './figures';
+import { axis, cell, forest, interval, tone } from './figures';
 import type { Sheet } from './page';
 import { beyond, type ChangeScale, changeScale, isTested, signed } from './scale';
 
@@ -211,10 +211,7 @@ function effects(view: MatrixView): HTMLElement {
   return section(
     'effects',
     'Where it helps, where it hurts',
-    `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: interval, as strict as the decision; band: the margin within which nothing matters${wouldTell(
-      view.cells.flatMap((of) => of.figures),
-      true,
-    )}`,
+    `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: interval, as strict as the decision; band: the margin within which nothing matters`,
     main.map((name) => panel(view, name)),
     further.length > 0
       ? later(`${counted(further.length, 'other figure')}: ${further.join(', ')}`, () =>

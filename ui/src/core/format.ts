@@ -49,15 +49,15 @@ export function duration(ns: number): string {
   if (!Number.isFinite(ns)) return '–';
   if (ns < 1000) return `${Math.round(ns)} ns`;
   const [value, unit] =
-    ns < 999_500 ? [ns / 1e3, 'us'] : ns < 999_500_000 ? [ns / 1e6, 'ms'] : [ns / 1e9, 's'];
+    ns < 999_500 ? [ns / 1e3, 'µs'] : ns < 999_500_000 ? [ns / 1e6, 'ms'] : [ns / 1e9, 's'];
   return `${value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
 }
 
-/** A tick of a latency axis: `1 ms`, `100 us`. */
+/** A tick of a latency axis: `1 ms`, `100 µs`. */
 export function durationTick(ns: number): string {
   if (ns === 0) return '0';
   const [scale, unit] =
-    ns >= 1e9 ? [1e9, 's'] : ns >= 1e6 ? [1e6, 'ms'] : ns >= 1e3 ? [1e3, 'us'] : [1, 'ns'];
+    ns >= 1e9 ? [1e9, 's'] : ns >= 1e6 ? [1e6, 'ms'] : ns >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
   return `${Number((ns / scale).toPrecision(3))} ${unit}`;
 }
 

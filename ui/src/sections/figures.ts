@@ -256,7 +256,7 @@ function cost(
     return tile(
       label,
       significant(perMessage),
-      'us/msg',
+      'µs/msg',
       under,
       `${perMessage} CPU-microseconds per message`,
     );

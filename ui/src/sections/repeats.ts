@@ -86,7 +86,7 @@ export function remarks(repeats: Repeats): string[] {
     const out: string[] = [];
     if (run.state !== 'complete') out.push(`run ${i + 1} is ${run.state} and not counted`);
     if (run.apart.length > 0)
-      out.push(`run ${i + 1} lies far from the others in ${run.apart.join(', ')}`);
+      out.push(`run ${i + 1} is an outlier in ${run.apart.join(', ')}`);
     return out;
   });
   const cautious = repeats.runs.filter((run) => run.cautious).length;

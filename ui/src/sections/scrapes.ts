@@ -28,7 +28,7 @@ export function brokerCost(page: ScrapedPage): { text: string; title: string } |
     return {
       text: '–',
       title:
-        'cannot be told: fewer than 12 pages, one all the time, or other work at the same times',
+        'unknown: fewer than 12 pages, one all the time, or other work at the same times',
     };
   }
   const time = (s: number): string => `${s < 0 ? '-' : ''}${duration(Math.abs(s) * 1e9)}`;
@@ -36,7 +36,7 @@ export function brokerCost(page: ScrapedPage): { text: string; title: string } |
   const spread = `95 % interval ${time(low)} to ${time(high)}`;
   return low > 0
     ? { text: time(cpu.seconds), title: `beyond what the load takes; ${spread}` }
-    : { text: '~ 0', title: `cannot be told from nothing: ${spread}` };
+    : { text: '~ 0', title: `too small to measure: ${spread}` };
 }
 
 /** How long each page took. */

@@ -138,7 +138,7 @@ fn a_log_is_read_up_to_where_it_is_cut_off() {
     let half = LatencyLog::read(&path, None).unwrap();
     assert!((20.0..180.0).contains(&half.seconds), "{}", half.seconds);
     assert!(
-        half.notes[0].contains("packed in is cut off"),
+        half.notes[0].contains("compressed data is cut off"),
         "{:?}",
         half.notes
     );
@@ -154,7 +154,7 @@ fn what_is_no_log_says_why() {
     refused(
         "{\"a\": 1}\n",
         &[
-            "a.hlog is no HDR histogram log (line 1",
+            "a.hlog is not an HDR histogram log (line 1",
             "{\"a\": 1}",
             "HistogramLogWriter",
         ],
@@ -230,7 +230,7 @@ fn recordings_on_top_of_each_other_and_long_pauses_are_told() {
     let huge = parse(line("", 1.0, 10) + &format!("1e300,1,1,{}\n", encoded(10))).unwrap();
     assert_eq!(
         huge.notes,
-        ["line 2 is passed over: an interval of 1.0 s from 1e300 cannot be"]
+        ["line 2 is passed over: an interval of 1.0 s from 1e300 is invalid"]
     );
 }
 

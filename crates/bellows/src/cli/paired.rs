@@ -282,7 +282,7 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
     let (run, before) = of.runs.split_last()?;
     let why = match &run.spoiled {
         Some(why) => format!("does not count: {why}"),
-        None if run.disturbed => "was disturbed by others on this machine".to_owned(),
+        None if run.disturbed => "was disturbed by other programs".to_owned(),
         None => return None,
     };
     let mut before = before.iter().filter(|it| it.pair == run.pair);
@@ -290,14 +290,14 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
     let becomes = match of.made_anew().contains(&run.pair) {
         true => anew.to_owned(),
         false => format!(
-            "no other pair takes its place: at most {} of {} may be made anew",
+            "not repeated: at most {} of {} may be",
             of.most_anew(),
             counted(of.pairs.into(), "pair")
         ),
     };
     match (run.own, was_hit || run.is_hit()) {
         (true, false) => Some(format!(
-            "{why}; that is a result of {}, and no other pair is made for it",
+            "{why}; this is a result of {}, and is not repeated",
             run.side
         )),
         (true, true) => Some(format!(
@@ -552,8 +552,8 @@ mod tests {
                 true,
                 false
             )]),
-            "run-1 had ended before: it does not count: invalid: a node was gone at the end; that is a result of B, \
-             and no other pair is made for it"
+            "run-1 had ended before: it does not count: invalid: a node was gone at the end; this is a result of B, \
+             and is not repeated"
         );
         let hit = run(Some("invalid"), false, false);
         assert!(

@@ -383,7 +383,7 @@ fn seconds_of(
     let found = Seconds::of(run, condition)?;
     let untold = match (found.untold, found.why) {
         (0, _) | (_, None) => String::new(),
-        (untold, Some(why)) => format!("; {untold} more cannot be told: {why}"),
+        (untold, Some(why)) => format!("; {untold} more are unknown: {why}"),
     };
     let told = counted(found.told as u64, "second");
     if let Some((low, high)) = found.range.filter(|_| found.windows.is_empty()) {
@@ -396,7 +396,7 @@ fn seconds_of(
     }
     if found.windows.is_empty() {
         return Err(Failure::failed(
-            format!("in which seconds {condition} held cannot be told"),
+            format!("no second is known in which {condition} held"),
             "`bellows runs report` shows what was measured in each second",
         )
         .observed(found.why.unwrap_or("no second was completed")));

@@ -331,7 +331,7 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
         )
     };
     let few = ab(&["--pairs", "2", "--seed", "3"]);
-    let told = few.stderr.find("prove nothing: 5 are the fewest");
+    let told = few.stderr.find("2 pairs cannot prove a change; use at least 5");
     assert!(
         told < few.stderr.find("pair 1 of 2") && told.is_some(),
         "{}",

@@ -37,7 +37,7 @@ fn a_bad_option_is_named_and_nothing_is_started() {
         ),
         (
             "client --schedule steps:1@x",
-            ["invalid value 'steps:1@x'", "\"x\" is no duration"],
+            ["invalid value 'steps:1@x'", "\"x\" is not a duration"],
         ),
         (
             "client --message-size 5",
@@ -93,7 +93,7 @@ fn a_bad_option_is_named_and_nothing_is_started() {
             "client --source-addresses 300.1.1.1",
             ["'300.1.1.1'", "it must be an IP address"],
         ),
-        ("client --pid 0", ["--pid = 0", "is no process"]),
+        ("client --pid 0", ["--pid = 0", "is not a process"]),
         (
             "client --ca x.pem",
             ["--ca has no effect without TLS", "TLS"],
@@ -316,7 +316,7 @@ fn a_bad_key_is_named_with_its_line_and_nothing_is_started() {
             load.clone() + "message-size = { mean = 1 }",
             "",
             [
-                "x.toml:5: message-size = { mean = 1 }: a message size is no table",
+                "x.toml:5: message-size = { mean = 1 }: a message size is not a table",
                 "write a number",
             ],
         ),

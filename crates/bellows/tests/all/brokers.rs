@@ -227,7 +227,7 @@ fn a_broker_that_is_killed_for_good_ends_the_run_in_words_and_not_as_an_error() 
     let gone = gone.expect("connections are down");
     assert_eq!(gone.tier, archive::Tier::Caution);
     let text = said(&outcome);
-    assert!(text.contains("broker stayed away, as asked for"), "{text}");
+    assert!(text.contains("broker stayed down, as requested"), "{text}");
     Box::new(toy).stop().expect("its end");
 }
 

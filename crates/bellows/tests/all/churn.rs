@@ -143,7 +143,7 @@ fn a_killed_churn_leaves_a_readable_folder() {
     report.assert_ok();
     let page = fs::read_to_string(dir.path().join(report.stdout.trim_end())).expect("page");
     assert!(
-        page.contains("connections a second opened and closed"),
+        page.contains("connections per second opened and closed"),
         "the headline"
     );
     assert!(page.contains("<th>log in</th>"), "the steps");

@@ -186,7 +186,7 @@ fn each_node_is_profiled(summary: &Value) {
     let warnings = summary["warnings"].as_array().expect("warnings").iter();
     let texts: Vec<&str> = warnings.filter_map(|it| it["text"].as_str()).collect();
     // It is sampled again from its return on, and the warning says so with both times.
-    let lacks = |text: &&str| text.contains("the profile of node 1 was taken until the kill at");
+    let lacks = |text: &&str| text.contains("the profile of node 1 ends with the kill at");
     assert_eq!(texts.iter().filter(|it| lacks(it)).count(), 1, "{texts:#?}");
     let ended = |text: &&str| text.contains("covers it until then");
     assert!(!texts.iter().any(ended), "{texts:#?}");
@@ -348,7 +348,7 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
         " s: failed: RabbitMQ is gone",
         " s: node 0 back 0.",
         "of 2 faults, 1 could not be done (stop of node 1: RabbitMQ is gone)",
-        "node 1 of the cluster was not there any more when the run ended",
+        "node 1 of the cluster was gone when the run ended",
     ] {
         assert!(shown.contains(told), "{told:?} is not in {shown}");
     }

@@ -70,8 +70,8 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     assert_eq!(log(&folder, "load-1.log"), "");
     let record = record(&folder);
     let programs = &record["summary"]["programs"];
-    assert_eq!(programs[0]["status"], "told to end: exit status 3");
-    assert_eq!(programs[1]["status"], "told to end: signal 15");
+    assert_eq!(programs[0]["status"], "asked to end: exit status 3");
+    assert_eq!(programs[1]["status"], "asked to end: signal 15");
     assert_eq!(programs[1]["command"], "sleep 600");
     let phases = record["phases"].as_array().expect("phases");
     let measured = phases.iter().find(|of| of["phase"] == "measure");
@@ -196,7 +196,7 @@ fn a_program_that_floods_and_does_not_want_to_end_is_bounded_and_killed() {
     assert!(said.contains("bytes are left out]"));
     assert!(said.len() < 600_000, "{}", said.len());
     let status = &record(&folder)["summary"]["programs"][0]["status"];
-    assert_eq!(status, "killed: it did not end when it was told to");
+    assert_eq!(status, "killed: it did not end when asked");
     assert!(is_gone(number(dir.join("child"))));
 }
 
@@ -237,8 +237,8 @@ fn what_a_shell_has_started_says_its_last_words() {
     assert_eq!(log(dir, "copy"), "first\nlast\n");
     assert_eq!(log(dir, "zombies"), "");
     let programs = &record(&folder)["summary"]["programs"];
-    assert_eq!(programs[0]["status"], "told to end: signal 15");
-    let stayed = "exit status 0; what it had started did not end and was killed";
+    assert_eq!(programs[0]["status"], "asked to end: signal 15");
+    let stayed = "exit status 0; its child processes did not end and were killed";
     assert_eq!(programs[1]["status"], stayed);
     assert!(is_gone(number(dir.join("child"))));
 }

@@ -173,7 +173,7 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
     );
     let events = record["events"].to_string();
     for said in [
-        "is not read: ",
+        "cannot be read: ",
         "is read again",
         "readings, for each of which the node took",
     ] {

@@ -186,7 +186,7 @@ fn a_node_that_hangs_is_told_within_the_time_out() {
 }
 
 fn told(ended: &Ended) {
-    ended.assert_error(1, &["answers nothing any more", "no sign of life for 2s"]);
+    ended.assert_error(1, &["no longer answers", "no answer for 2s"]);
     assert!(ended.stderr.contains("--timeout"), "{ended:#?}");
 }
 
@@ -275,7 +275,7 @@ fn top_tells_of_a_node_that_hangs_between_its_windows() {
         "{screen}"
     );
     assert!(
-        after.contains("answers nothing any more: no sign of life for 2s"),
+        after.contains("no longer answers: no answer for 2s"),
         "{after}"
     );
     assert!(ended.stdout.contains("\u{1b}[?25h"), "{ended:#?}");
@@ -309,7 +309,7 @@ fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
     // What was measured, and then what went wrong.
     let printed = objects(&ended.stdout).remove(0);
     assert!(has_measured("trace", &printed), "{printed:#}");
-    let said = format!("{} has not said that all is undone there", node.name);
+    let said = format!("{} has not confirmed the clean-up", node.name);
     let remedy = format!("`bellows erlang info {}` tells what is left", node.name);
     assert_eq!(ended.code(), Some(1), "{ended:#?}");
     for text in [&said, "no answer in 60s: it is busy", &remedy] {

@@ -173,7 +173,7 @@ fn queues_are_filled_before_the_run() {
     assert!(record["summary"]["scenarios"]["messages"]["ledger"].is_null());
 
     let args = ["--set", "load.0.destination=topic://news"];
-    run(&args).assert_error(2, &["load.0.fill", "goes to nobody"]);
+    run(&args).assert_error(2, &["load.0.fill", "before its consumers exist"]);
     let exchange = "load.0.exchange={name=\"ex\",type=\"direct\"}";
     run(&["--set", exchange]).assert_error(2, &["load.0.fill", "which of several queues"]);
     let nowhere = [
@@ -193,7 +193,7 @@ fn queues_are_filled_before_the_run() {
     let refused = run(&["--set", limits]);
     assert_ne!(refused.code(), Some(0), "{refused:#?}");
     assert!(
-        refused.stderr.contains("that were to stand in its queues"),
+        refused.stderr.contains(" prepared messages"),
         "{refused:#?}"
     );
 }

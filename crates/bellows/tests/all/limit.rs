@@ -196,7 +196,7 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
     for (arguments, says) in [
         (
             &["--set", "load.0.think-time=1s"][..],
-            "not free to be chosen",
+            "the rate is fixed",
         ),
         (&["--set", "load.0.producers=0"], "sends no messages"),
         (&["--set", "phases.measure=0s"], "a trial needs an end"),

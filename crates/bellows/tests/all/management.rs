@@ -528,7 +528,7 @@ fn an_api_that_answers_garbage_or_without_an_end_costs_the_topology_alone() {
         _ => say(stream, "[\u{1b}[31m<html>"),
     });
     let said = note(garbage);
-    assert!(said.contains("answers what RabbitMQ does not"), "{said}");
+    assert!(said.contains("does not answer like RabbitMQ"), "{said}");
     assert!(said.contains("check that this is the port"), "{said}");
     let endless_page = server(|path, stream| match path {
         "/api/whoami" => say(stream, WHOAMI),
@@ -580,7 +580,7 @@ fn an_api_that_is_none_or_silent_is_known_before_the_load() {
         1,
         &[
             "cannot log in to the management API",
-            "answers what RabbitMQ does not",
+            "does not answer like RabbitMQ",
         ],
     );
     let silent = server(|_, _| thread::sleep(common::DEADLINE));
@@ -600,7 +600,7 @@ fn an_api_that_is_none_or_silent_is_known_before_the_load() {
     client("http://127.0.0.1:1").assert_error(1, &["cannot log in", "refused"]);
     client("localhost:15672").assert_error(2, &["--management", "does not begin with http://"]);
     let login = client("http://me:s3cret@localhost:15672");
-    login.assert_error(2, &["--management", "it holds a login"]);
+    login.assert_error(2, &["--management", "it contains a login"]);
     assert!(
         login.stderr.contains("--management-user"),
         "{}",

@@ -313,11 +313,11 @@ fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_n
     };
     refuse(
         &["--metrics-to", "http://127.0.0.1:1/"],
-        "its path says no protocol",
+        "its path names no protocol",
     );
     refuse(
         &["--metrics-to", "http://u:geheim@127.0.0.1/v1/metrics"],
-        "it holds a password",
+        "it contains a password",
     );
     // Taken by the broker.
     let ended = start(bellows(
@@ -463,7 +463,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     let object: Value = serde_json::from_str(&scraped.stdout).expect("JSON");
     let page = &object["scrapes"][0];
     let help = page["problem"]["help"].as_str().unwrap_or_default();
-    assert!(help.starts_with("the page was there before"), "{page:#}");
+    assert!(help.starts_with("the page existed before"), "{page:#}");
     assert!(page["failed"].as_u64() >= Some(1), "{page:#}");
     // Messages were sent meanwhile: the two have used milliseconds for each page.
     assert!(page["server_cpu_ns"].as_u64() > Some(100_000), "{page:#}");

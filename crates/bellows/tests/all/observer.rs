@@ -143,7 +143,7 @@ fn blocks_that_tell_nothing_are_refused() {
     let dir = folder();
     let refused = [
         (&["--no-profile"][..], "nothing is sampled"),
-        (&["--event", "malloc-held"], "would be taken for held"),
+        (&["--event", "malloc-held"], "would count as held"),
         (&["--set", "phases.measure=2s"], "2 pairs of blocks"),
         (&["--set", "profile.blocks=100ms"], "too short"),
         (&["--set", "profile.blocks=550ms"], "tenths of a second"),

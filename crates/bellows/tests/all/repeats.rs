@@ -118,7 +118,7 @@ fn repeated_runs_say_what_became_of_their_requirements() {
     said("\nsent rate <= 1                   0       2        0  2,0");
     said("\nsent rate >= 1                   2       0        0  ");
     said("\nend-to-end p99.999 <= 1h         0       0        2  ");
-    said("\n  cannot tell: fewer than ten");
+    said("\n  inconclusive: fewer than ten");
 }
 
 #[test]

@@ -106,8 +106,8 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
 
     top(dir, &["--where", "sent rate > 1M"])
         .assert_error(1, &["in none of 6 seconds sent rate > 1M held", "/s to "]);
-    top(dir, &["--where", "lost > 0"]).assert_error(1, &["known of the whole run only"]);
-    top(dir, &["--where", "no such p99 > 1ms"]).assert_error(1, &["cannot be told"]);
+    top(dir, &["--where", "lost > 0"]).assert_error(1, &["known for the whole run only"]);
+    top(dir, &["--where", "no such p99 > 1ms"]).assert_error(1, &["no second is known"]);
     // On a busy machine somebody may.
     let stalls = run.record.summary.as_ref().map_or(0, |it| it.stalls.len());
     if stalls == 0 {

@@ -148,7 +148,7 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     .expect("a file");
     // RabbitMQ 4.0 would take it, and never delete it again.
     topology(&["apply", "bad.json"])
-        .assert_error(1, &["name of one of its queues is no text", "\"name\":1"]);
+        .assert_error(1, &["name of one of its queues is not text", "\"name\":1"]);
     // A reason that RabbitMQ writes as a list of characters.
     fs::write(
         dir.path().join("type.json"),
@@ -201,7 +201,7 @@ fn what_is_no_definitions_or_no_api_is_refused() {
         )
     };
     apply("none.json", "http://127.0.0.1:1").assert_error(1, &["cannot read"]);
-    apply("text.json", "http://127.0.0.1:1").assert_error(1, &["holds no definitions"]);
+    apply("text.json", "http://127.0.0.1:1").assert_error(1, &["has no definitions"]);
     let one = ["topology", "generate", "--queues", "1", "-o", "one.json"];
     run(dir.path(), &one).assert_ok();
     apply("one.json", "127.0.0.1").assert_error(1, &["no address of a management API"]);
@@ -228,7 +228,7 @@ fn what_is_no_definitions_or_no_api_is_refused() {
         ]
         .concat();
         let ended = run(dir.path(), &args);
-        ended.assert_error(1, &["no whole answer within the time-out"]);
+        ended.assert_error(1, &["was not complete within the time-out"]);
         assert!(ended.stderr.contains(help), "{ended:#?}");
     }
     let short = run(dir.path(), &["topology", "export", "--timeout", "0"]);

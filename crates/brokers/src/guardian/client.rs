@@ -135,7 +135,7 @@ impl Guardian {
             Some(stdin) => stdin.write_all(&[AGAIN]).and_then(|()| stdin.flush()),
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
         };
-        asked.map_err(|error| GuardianError::Failed(format!("it takes no orders: {error}")))
+        asked.map_err(|error| GuardianError::Failed(format!("it does not take commands: {error}")))
     }
 
     /// Lets go of it and waits until it has removed everything.

@@ -246,7 +246,7 @@ fn private_directory(path: &Path) -> Result<(), GuardianError> {
         _ if is_own_directory(path) => Ok(()),
         _ => Err(GuardianError::unusable(
             format!("{} is not private", path.display()),
-            "it is no directory of this user that others cannot write to",
+            "it is not a directory that this user alone can write to",
             "remove it",
         )),
     }

@@ -51,7 +51,7 @@ impl GuardianError {
             Self::Failed(reason) => Problem::new(
                 "the guardian process of the broker failed",
                 reason,
-                "see ulimit -a and whether something kills processes here; then run it again",
+                "check ulimit -a, and whether something kills processes here; then run it again",
             ),
             Self::Unusable(problem) => problem.clone(),
             Self::Io {

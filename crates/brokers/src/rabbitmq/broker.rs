@@ -226,7 +226,7 @@ impl StartedNodes {
         let mut running = running.filter(|node| node.process().is_running());
         let none = || BrokerError::Control {
             asked_for: "its queues and bindings",
-            reason: "no node of it runs".into(),
+            reason: "none of its nodes runs".into(),
             timed_out: false,
         };
         question(running.next().ok_or_else(none)?)
@@ -420,11 +420,11 @@ fn enable_management(config: &mut Config) -> Result<ManagementOptions, BrokerErr
         ca: None,
         insecure: false,
         remedy: LoginRemedy {
-            login: "leave the node its user",
+            login: "leave the user as it is",
             tag: "administrator",
         },
         timeout: TIMEOUT,
-        busy: "the node is busy: prepare less at once, or leave it more cores",
+        busy: "the node is busy: prepare less at once, or give it more cores",
     })
 }
 
@@ -494,7 +494,7 @@ const QUEUES_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Waits until all queues serve: a stream whose leader is not found yet refuses its clients.
 fn wait_for_queues(node: &RabbitMq, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
-    const WHAT: &str = "waiting until its queues serve";
+    const WHAT: &str = "waiting for its queues";
     let began = Instant::now();
     let mut told = TELL_INTERVAL;
     loop {
@@ -508,7 +508,7 @@ fn wait_for_queues(node: &RabbitMq, waiting: &mut Waiting<'_>) -> Result<(), Bro
         if began.elapsed() > QUEUES_TIMEOUT {
             let seconds = QUEUES_TIMEOUT.as_secs();
             waiting.step(&format!(
-                "queues that do not serve after {seconds} s: {}",
+                "queues that are not available after {seconds} s: {}",
                 awaited.join(", ")
             ));
             return Ok(());
@@ -575,7 +575,7 @@ fn refuse_mirrors(definitions: &Definitions, version: &str, name: &str) -> Resul
             return Err(Problem::new(
                 format!("{PRODUCT} {version} has no classic mirrored queues"),
                 format!("{name}: {key} in the policy for {pattern}"),
-                "leave the ha-* keys out and take quorum queues (queue-type = \"quorum\"), or name a RabbitMQ before \
+                "leave out the ha-* keys and use quorum queues (queue-type = \"quorum\"), or name a RabbitMQ before \
                  4.0 with broker.root",
             ));
         }

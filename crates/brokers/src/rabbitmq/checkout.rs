@@ -72,10 +72,10 @@ impl Checkout {
     pub(super) fn not_made(&self, why: impl std::fmt::Display) -> BrokerError {
         let root = self.root.display();
         BrokerError::config(
-            format!("{root} is a checkout of RabbitMQ that is not built"),
+            format!("{root} is a RabbitMQ checkout without a build"),
             why,
             format!(
-                "run `make` in {root}; `git clean -xfd` before it where an earlier one broke off"
+                "run `make` in {root}, after `git clean -xfd` if an earlier one failed"
             ),
         )
     }
@@ -85,8 +85,8 @@ impl Checkout {
     pub(super) fn told(&self, module_directories: &[PathBuf]) -> String {
         let commit = match self.commit() {
             Ok(Some(commit)) => format!("at {commit}"),
-            Ok(None) => "of no known commit".to_owned(),
-            Err(why) => format!("of no known commit (git: {why})"),
+            Ok(None) => "of unknown commit".to_owned(),
+            Err(why) => format!("of unknown commit (git: {why})"),
         };
         let own = module_directories
             .iter()
@@ -242,7 +242,7 @@ pub(super) fn described_patch(patch: &Path) -> Result<String, BrokerError> {
 
 fn read_modules(patch: &Path) -> Result<Vec<Module>, BrokerError> {
     let wrong = |cause: &str| {
-        let help = "name a folder with the .beam files that are to come before the node's own";
+        let help = "name a folder with the .beam files that replace the node's own";
         BrokerError::config(format!("broker.patch: {cause}"), patch.display(), help)
     };
     let found = fs::read_dir(patch).map_err(BrokerError::io("read", patch))?;
@@ -253,8 +253,8 @@ fn read_modules(patch: &Path) -> Result<Vec<Module>, BrokerError> {
         .collect();
     files.sort();
     match files.len() {
-        0 => return Err(wrong("it holds no .beam file")),
-        MOST_MODULES.. => return Err(wrong("it holds more modules than a broker has")),
+        0 => return Err(wrong("it has no .beam file")),
+        MOST_MODULES.. => return Err(wrong("it has more modules than a broker")),
         _ => {}
     }
     let mut modules = Vec::new();
@@ -263,11 +263,11 @@ fn read_modules(patch: &Path) -> Result<Vec<Module>, BrokerError> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@.".contains(c);
         let size = fs::metadata(file).map_err(BrokerError::io("read", file))?;
         if !size.is_file() || size.len() > LARGEST_MODULE || !name.chars().all(is_plain) {
-            return Err(wrong(&format!("{name} is no module")));
+            return Err(wrong(&format!("{name} is not a module")));
         }
         let code = fs::read(file).map_err(BrokerError::io("read", file))?;
         if !BEGINNINGS.iter().any(|it| code.starts_with(it)) {
-            return Err(wrong(&format!("{name}.beam is no compiled module")));
+            return Err(wrong(&format!("{name}.beam is not a compiled module")));
         }
         modules.push(Module {
             name: name.into_owned(),
@@ -326,7 +326,7 @@ mod tests {
         let directories = [ebin.clone()];
         let told = checkout.told(&directories);
         assert!(
-            told.starts_with("from a checkout of no known commit (modules "),
+            told.starts_with("from a checkout of unknown commit (modules "),
             "{told}"
         );
         fs::write(ebin.join("rabbit.beam"), "FOR1 two").unwrap();
@@ -347,7 +347,7 @@ mod tests {
         .unwrap();
         let told = checkout.told(&[]);
         assert!(
-            told.contains("of no known commit (git: fatal: not a git repository: …)"),
+            told.contains("of unknown commit (git: fatal: not a git repository: …)"),
             "{told}"
         );
         // In a hook of another repository these are set.
@@ -389,10 +389,10 @@ mod tests {
             apply()
                 .unwrap_err()
                 .to_string()
-                .contains("b.beam is no compiled module")
+                .contains("b.beam is not a compiled module")
         );
         write("b.beam", b"FOR1");
         write("it's.beam", b"FOR1");
-        assert!(apply().unwrap_err().to_string().contains("is no module"));
+        assert!(apply().unwrap_err().to_string().contains("is not a module"));
     }
 }

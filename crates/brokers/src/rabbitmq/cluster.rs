@@ -54,7 +54,7 @@ impl Cluster {
             return Err(BrokerError::config(
                 format!("a cluster on one machine has at most {MOST_NODES} nodes"),
                 size,
-                "take fewer",
+                "use fewer",
             ));
         }
         ports::start_on_free(config, waiting, |waiting| {
@@ -142,7 +142,7 @@ impl Cluster {
                 return Err(BrokerError::config(
                     "the nodes did not become one cluster",
                     format!("after {} s they see {seen:?} nodes", JOIN_TIMEOUT.as_secs()),
-                    "see whether the machine is too busy; broker.nodes = 1 needs no cluster",
+                    "check whether the machine is too busy; broker.nodes = 1 needs no cluster",
                 ));
             }
             if began.elapsed() >= told {
@@ -180,7 +180,7 @@ impl Cluster {
     /// There are several, and their data is bound to all of their names.
     pub(super) fn into_only(self) -> Result<RabbitMq, BrokerError> {
         let mut nodes = self.nodes;
-        let several = || BrokerError::Fault("data is kept of one node, not of a cluster".into());
+        let several = || BrokerError::Fault("data can be kept of one node, not of a cluster".into());
         match nodes.pop() {
             Some(node) if nodes.is_empty() => Ok(node),
             _ => Err(several()),

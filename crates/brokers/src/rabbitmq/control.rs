@@ -33,35 +33,35 @@ const TOPOLOGY: Question = Question {
 /// The busiest processes: a list of [`stacks::ErlangProcess`].
 pub(crate) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
-    asks_for: "what its processes do",
+    asks_for: "its processes",
     timeout: TIMEOUT,
     again: Some(AGAIN),
 };
 /// The nodes of its cluster that run, by name: a list of texts.
 pub(super) const RUNNING: Question = Question {
     expression: include_str!("running.erl"),
-    asks_for: "which nodes of its cluster run",
+    asks_for: "the nodes of its cluster",
     timeout: TIMEOUT,
     again: None,
 };
 /// Queues that do not serve yet: a list of some of their names.
 pub(super) const AWAITED: Question = Question {
     expression: include_str!("awaited.erl"),
-    asks_for: "which of its queues serve",
+    asks_for: "the state of its queues",
     timeout: IMPORT_TIMEOUT,
     again: None,
 };
 /// The modules that were replaced and that it takes from elsewhere all the same: a list of texts.
 pub(super) const PATCHED: Question = Question {
     expression: include_str!("patched.erl"),
-    asks_for: "where it takes its modules from",
+    asks_for: "the paths of its modules",
     timeout: TIMEOUT,
     again: None,
 };
 /// Imports the file of definitions in its directory: `ok`, or why not.
 pub(super) const IMPORT: Question = Question {
     expression: include_str!("import.erl"),
-    asks_for: "to import its definitions",
+    asks_for: "the import of its definitions",
     timeout: IMPORT_TIMEOUT,
     again: None,
 };
@@ -314,7 +314,7 @@ mod tests {
         assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
         assert!(error.to_string().contains("stopped"), "{error}");
         // It says which question that was.
-        let said = "the broker did not tell what its processes do: ";
+        let said = "the broker did not answer about its processes: ";
         assert!(error.to_string().starts_with(said), "{error}");
     }
 }

@@ -88,7 +88,7 @@ impl Installation {
         let plugins = home.join("plugins");
         let version = versions_of(&plugins, "rabbit").pop().ok_or_else(|| {
             BrokerError::config(
-                format!("{} is not a whole RabbitMQ", home.display()),
+                format!("{} is an incomplete RabbitMQ", home.display()),
                 format!("{} has no rabbit-VERSION in it", plugins.display()),
                 "install it again, or name another with broker.root",
             )
@@ -154,7 +154,7 @@ impl Installation {
         Err(BrokerError::config(
             format!("broker.plugins: RabbitMQ {} lacks a plugin", self.version),
             format!("no {name:?} in {}", self.plugins.display()),
-            format!("take one that it has: {}", known.join(", ")),
+            format!("use one that it has: {}", known.join(", ")),
         ))
     }
 
@@ -287,9 +287,9 @@ impl Release {
             .ok_or_else(|| {
                 let said = String::from_utf8_lossy(&output.stderr);
                 BrokerError::config(
-                    format!("{} does not tell its version", erl.display()),
+                    format!("{} does not print its version", erl.display()),
                     format!("{}, and it says {:?}", output.status, said.trim()),
-                    "put a working Erlang into PATH",
+                    "add a working Erlang to PATH",
                 )
             })
     }

@@ -198,7 +198,7 @@ impl RabbitMq {
         match foreign.first() {
             None => Ok(Some(&patch.told)),
             Some(module) => Err(BrokerError::config(
-                "broker.patch: the node takes a module from elsewhere all the same",
+                "broker.patch: the node still loads a module from elsewhere",
                 module,
                 "leave it out of the patch: it is Erlang's own, or was loaded before",
             )),
@@ -211,7 +211,7 @@ impl RabbitMq {
     /// The cookie's file cannot be read.
     pub fn erlang(&self) -> Result<ConnectOptions, BrokerError> {
         let unreached = |reason: String| BrokerError::Control {
-            asked_for: "how its Erlang node is reached",
+            asked_for: "the address of its Erlang node",
             reason,
             timed_out: false,
         };
@@ -375,7 +375,7 @@ fn check_settings(
             installation.version
         ),
         format!("unknown key {unknown:?}"),
-        format!("the nearest one that it has is {nearest:?}"),
+        format!("did you mean {nearest:?}?"),
     ))
 }
 

@@ -85,7 +85,7 @@ pub(super) fn start_on_free<T>(
         }
         // One that the settings name would be taken again.
         check(config)?;
-        waiting.step("somebody took a port that was free; trying others");
+        waiting.step("a free port was taken meanwhile; trying others");
     }
     start(waiting)
 }
@@ -112,10 +112,10 @@ pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerErro
         None => Ok(()),
         Some(ListenerPort { key, port, .. }) => Err(BrokerError::config(
             format!(
-                "port {port} of broker.config.{key} is one, and {nodes} nodes would listen on it"
+                "port {port} of broker.config.{key} is a single port for {nodes} nodes"
             ),
             format!("broker.nodes is {nodes}"),
-            "take one node, or leave the port out: each node then has a free one of its own",
+            "use one node, or leave the port out: each node then gets a free port",
         )),
     }
 }
@@ -239,7 +239,7 @@ impl ListenerPort {
             Some((pid, name)) => format!("by {name}, process {pid}"),
             None => "by another program".to_owned(),
         };
-        let help = format!("end that program, or name a free port: broker.config.{key} = N");
+        let help = format!("stop that program, or use a free port: broker.config.{key} = N");
         BrokerError::config(cause, by, help)
     }
 }

@@ -400,7 +400,7 @@ pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
         }
         if key.is_empty() || key.contains(['\n', '=', '#']) || value.contains('\n') {
             return Err(BrokerError::config(
-                "broker.config holds what is not a line of rabbitmq.conf",
+                "broker.config has an entry that rabbitmq.conf cannot hold",
                 format!("{key:?} = {value:?}"),
                 "write a key without = and #, and a value without line breaks",
             ));
@@ -409,7 +409,7 @@ pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     for argument in &config.emulator_arguments {
         if argument.is_empty() || argument.contains(char::is_whitespace) {
             return Err(BrokerError::config(
-                "RabbitMQ's script splits at the blank in an argument of the emulator",
+                "RabbitMQ's script splits arguments of the emulator at blanks",
                 format!("{argument:?}"),
                 "give each word by itself, or put the setting into advanced.config",
             ));

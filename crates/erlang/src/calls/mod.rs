@@ -206,7 +206,7 @@ impl<'a> Counting<'a> {
         match answer {
             Answer::Reply(reply) => Ok(reply),
             Answer::Silent => Err(self.failed("it did not end in time".into())),
-            Answer::Ended => Err(self.failed("it was ended".into())),
+            Answer::Ended => Err(self.failed("it was stopped".into())),
             Answer::Failed(reason) => Err(self.failed(reason)),
         }
     }

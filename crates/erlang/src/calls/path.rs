@@ -506,7 +506,7 @@ pub(crate) fn answer(
     let reason = match helper.ask(worker, atom(request), ANSWER)? {
         Answer::Reply(reply) => return Ok(reply),
         Answer::Silent => "it did not answer in time".to_owned(),
-        Answer::Ended => "it was ended".to_owned(),
+        Answer::Ended => "it was stopped".to_owned(),
         Answer::Failed(reason) => reason,
     };
     Err(failed(helper, what, reason))

@@ -404,7 +404,7 @@ fn is_gone(reason: &str) -> bool {
 fn lease_lost(node: &Node) -> Error {
     Error::Lost {
         node: node.name().clone(),
-        what: "it heard nothing from bellows for too long, and has undone what was done for it; was bellows stopped?"
+        what: "it heard nothing from bellows for too long, and cleaned up; was bellows stopped?"
             .into(),
     }
 }
@@ -469,7 +469,7 @@ pub(crate) fn no_answer(helper: &Helper, answer: Answer, what: &str, after: Dura
     };
     match answer {
         Answer::Failed(reason) => failed(reason),
-        Answer::Ended => failed("it was ended on the node".to_owned()),
+        Answer::Ended => failed("it was stopped on the node".to_owned()),
         Answer::Silent | Answer::Reply(_) => Error::Timeout {
             node: node.clone(),
             what: what.to_owned(),
@@ -483,7 +483,7 @@ pub(crate) fn unexpected(helper: &Helper, call: &str) -> Error {
     Error::Exception {
         node: helper.node().name().clone(),
         call: call.to_owned(),
-        reason: "its answer has another form than was expected".to_owned(),
+        reason: "its answer has an unexpected form".to_owned(),
     }
 }
 

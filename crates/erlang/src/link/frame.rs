@@ -147,7 +147,7 @@ impl Frames {
             let size = u32::from_be_bytes(*size) as usize;
             if size > LONGEST {
                 return Err(format!(
-                    "it sends a message of {size} bytes, and more than {LONGEST} are not taken"
+                    "it sends a message of {size} bytes; the limit is {LONGEST}"
                 ));
             }
             let Some(frame) = rest.get(..size) else {

@@ -93,7 +93,7 @@ fn shake_on<S: AsyncRead + AsyncWrite + Unpin>(
                 node: options.node.clone(),
                 what: match other {
                     HandshakeStatus::NotAllowed => "it answers `not_allowed`".into(),
-                    _ => "it gives us a name that we did not ask for".into(),
+                    _ => "it gives us another name".into(),
                 },
             });
         }
@@ -122,11 +122,11 @@ fn failure(options: &ConnectOptions, error: &HandshakeError, came: u64) -> Error
     match error {
         HandshakeError::CookieMismatch => Error::Handshake {
             node,
-            what: "its own proof that it knows the cookie is wrong".into(),
+            what: "its proof of the cookie is wrong".into(),
         },
         HandshakeError::Io(error) if error.kind() == ErrorKind::TimedOut => Error::Timeout {
             node,
-            what: "the handshake is not over".into(),
+            what: "the handshake did not end".into(),
             after: options.timeout,
         },
         HandshakeError::Io(error) if is_end(error.kind()) && came >= CHALLENGE_BYTES => {

@@ -65,7 +65,7 @@ impl Link {
         }
         Err(Error::Handshake {
             node: options.node.clone(),
-            what: format!("{ATTEMPTS} names are taken by others"),
+            what: format!("{ATTEMPTS} names are in use"),
         })
     }
 

@@ -56,7 +56,7 @@ pub enum TermError {
 impl fmt::Display for TermError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => f.write_str("it ends before it is whole"),
+            Self::Truncated => f.write_str("it is incomplete"),
             Self::TooDeep(most) => write!(f, "it is nested deeper than {most} levels"),
             Self::TooMany(most) => write!(f, "it has more than {most} terms"),
             Self::TooLarge(most) => {

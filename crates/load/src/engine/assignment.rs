@@ -136,8 +136,8 @@ fn seem_one(plan: &Plan, clusters: &[Cluster]) -> Option<String> {
     });
     doubtful.next().map(|((_, here), (_, there))| {
         format!(
-            "the brokers at {here} and {there} call themselves the same, and whether they are one cluster is not \
-             known: name the nodes of a cluster in broker.further-urls, or give each broker a cluster_name of its own"
+            "the brokers at {here} and {there} have the same name, and may or may not be one cluster: name the nodes \
+             of a cluster in broker.further-urls, or give each broker a cluster_name of its own"
         )
     })
 }

@@ -53,7 +53,7 @@ pub(crate) fn open<S, R: Routing>(
     }
     if producers > MOST_PRODUCERS {
         return Err(Some(format!(
-            "no ledger is kept of {producers} producers: {MOST_PRODUCERS} are the most"
+            "no ledger is kept for {producers} producers: the limit is {MOST_PRODUCERS}"
         )));
     }
     let mut ledger_layout = LedgerLayout {
@@ -71,16 +71,16 @@ pub(crate) fn open<S, R: Routing>(
     if pairs > MOST_PAIRS {
         forget_bitmaps(threads);
         return Err(Some(format!(
-            "no ledger is kept: {pairs} pairs of a producer and a consumer that it reaches are too \
-             many, {MOST_PAIRS} are the most"
+            "no ledger is kept for {pairs} pairs of a producer and a consumer that it reaches: the limit \
+             is {MOST_PAIRS}"
         )));
     }
     let bitmaps = ledger_layout.deliveries.len();
     if bitmaps > MOST_BITMAPS {
         forget_bitmaps(threads);
         return Err(Some(format!(
-            "no ledger is kept: {bitmaps} pairs of producer and subscriber are too many, \
-             {MOST_BITMAPS} are the most"
+            "no ledger is kept for {bitmaps} pairs of producer and subscriber: the limit is \
+             {MOST_BITMAPS}"
         )));
     }
     Ok(ledger_layout)

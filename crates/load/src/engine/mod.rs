@@ -43,8 +43,8 @@ use crate::{
 };
 
 /// Message where the load cannot begin after its queues were emptied.
-const EMPTIED: &str = "the queues were emptied before the clients connected: in AMQP a subscription delivers at once \
-                       what its queue holds, so it must be empty before";
+const EMPTIED: &str = "the queues were emptied before the clients connected: in AMQP a subscription immediately \
+                       delivers what its queue holds, so the queue must be empty before";
 
 /// See [`crate::validate`].
 pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {

@@ -314,7 +314,7 @@ pub(crate) fn too_many_clients(endpoint: &Endpoint, count: usize, most: usize) -
             "{count} producers and consumers cannot share a connection of {endpoint}: the broker allows {}",
             counted(most as u64, "channel")
         ),
-        "ask for more connections",
+        "use more connections",
     )
     .observed(count)
 }

@@ -86,7 +86,7 @@ fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
         {
             return Err(Error::invalid(
                 format!("there are two scenarios called {name}"),
-                "keep one of them, and put what the other does into it",
+                "merge them into one",
             )
             .observed(name));
         }
@@ -97,7 +97,7 @@ fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
                     "scenario {name} records metrics of scenario {}",
                     of.info().scenario
                 ),
-                "give them keys of their own",
+                "give them different keys",
             )
             .observed(of.key()));
         }

@@ -222,7 +222,7 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
     let cases: [(Server, &str, &str); 9] = [
         (
             |stream| slowly(stream, OK, 1_000),
-            "no whole response within",
+            "no complete response within",
             "timed_out",
         ),
         (
@@ -240,7 +240,7 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
                 let _ = stream.write_all(&[0; 1_000]);
                 thread::sleep(Duration::from_secs(9));
             },
-            "no whole response within",
+            "no complete response within",
             "timed_out",
         ),
         (

@@ -311,7 +311,9 @@ fn what_a_lost_connection_throws_away_is_told() {
     });
     let outcome = outcome.expect("a load");
     let note = told.events.iter().find_map(|event| match event {
-        load::RunEvent::Note(text) => text.strip_prefix("with a connection, "),
+        load::RunEvent::Note(text) => text
+            .contains("were lost with their connection")
+            .then_some(text.as_str()),
         _ => None,
     });
     let thrown_away = note.and_then(|it| it.split(' ').next()?.parse::<u64>().ok());

@@ -143,7 +143,7 @@ impl Trace {
             let bytes = size.parse().map_err(|_| {
                 let size: String = size.chars().take(60).collect();
                 (
-                    format!("{size:?} is no size"),
+                    format!("{size:?} is not a size"),
                     "write a whole number of bytes, such as 1024",
                 )
             })?;
@@ -243,7 +243,7 @@ mod tests {
             ("1\n\n0.5", ["t.csv:3", "0.5 lies before 1", "sort -n"]),
             ("0,12\n1", ["t.csv:2", "no size", "or none"]),
             ("0\n1,12", ["t.csv:2", "a size", "or none"]),
-            ("0,x", ["t.csv:1", "\"x\" is no size", "whole number"]),
+            ("0,x", ["t.csv:1", "\"x\" is not a size", "whole number"]),
             ("0,-5", ["t.csv:1", "\"-5\"", "whole number"]),
             ("1700000000", ["t.csv:1", "30 years", "subtract"]),
             ("", ["t.csv", "no message", "seconds,bytes"]),

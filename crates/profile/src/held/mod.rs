@@ -81,7 +81,7 @@ impl<T> HeldMemory<T> {
         let count = self.blocks.left_out();
         (count > 0).then(|| {
             format!(
-                "more than {MOST_BLOCKS} blocks of memory are held: {count} that were taken later are left out"
+                "more than {MOST_BLOCKS} blocks of memory are held: {count} later ones are left out"
             )
         })
     }

@@ -51,18 +51,18 @@ impl fmt::Display for AttachError {
         match self {
             Self::Foreign { uid } => write!(
                 f,
-                "the JVM takes orders from its user ({uid}) and from root alone: run bellows as one of them"
+                "the JVM takes commands from its user ({uid}) and root only: run bellows as one of them"
             ),
             Self::Disabled(option) => write!(
                 f,
-                "the JVM was started with {option} and takes no orders: leave that out"
+                "the JVM was started with {option}, which disables commands: leave that out"
             ),
             Self::NoSocket => f.write_str(
-                "the JVM did not open its socket in /tmp: it hangs, or /tmp is not one of its folders",
+                "the JVM did not open its socket in /tmp: it hangs, or has another /tmp",
             ),
             Self::Impostor => f.write_str("another process answers at the JVM's socket in /tmp"),
             Self::Io(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                f.write_str("the JVM gave no answer in 5 s")
+                f.write_str("the JVM did not answer within 5 s")
             }
             Self::Io(error) => write!(f, "the JVM's socket failed ({error})"),
             Self::Refused(why) => write!(f, "the JVM refused ({why})"),

@@ -71,14 +71,14 @@ impl Header {
         let before = data.0.checked_sub(HEADER).filter(|it| *it <= MOST_BEFORE);
         let Some(before) = before else {
             return Ok(Err(format!(
-                "its records begin at byte {}, which is no place for them",
+                "its records begin at byte {}, which is invalid",
                 data.0
             )));
         };
         let mut front = Vec::new();
         let read = input.take(before).read_to_end(&mut front)?;
         if read as u64 != before {
-            return Ok(Err("it breaks off before its first record".into()));
+            return Ok(Err("it ends before its first record".into()));
         }
         let section = |(start, size): (u64, u64)| {
             let start = usize::try_from(start.checked_sub(HEADER)?).ok()?;
@@ -118,7 +118,7 @@ impl Header {
         };
         let alike = others.iter().all(|it| it.is_read_as(first));
         let identified = self.events.iter().all(Attribute::is_identified);
-        (!alike && !identified).then_some("its events cannot be told apart: record one at a time")
+        (!alike && !identified).then_some("its events have no ids: record one at a time")
     }
 
     /// The event of a sample.

@@ -283,7 +283,7 @@ impl<'h> Reader<'h> {
         let changed = self.processes.changed_files() as u64;
         note(
             changed,
-            "files are not those that were recorded: their functions have no names",
+            "files differ from the recorded ones: their functions have no names",
         );
         if self.processes.knows_kernel() == Some(false) {
             notes.push(
@@ -291,7 +291,7 @@ impl<'h> Reader<'h> {
             );
         }
         if ending == Ending::CutOff || self.header.length.is_none() {
-            notes.push("the recording breaks off".into());
+            notes.push("the recording is incomplete".into());
         }
         profile.notes = notes;
         Ok(profile)

@@ -91,7 +91,7 @@ impl WakeUps {
         };
         load().map_err(|error: io::Error| {
             Error::Options(Problem::new(
-                "the kernel does not allow a program at its wake-ups",
+                "the kernel does not allow a program on wake-ups",
                 error,
                 copies_remedy(),
             ))
@@ -139,8 +139,8 @@ impl Numbering {
         }
         Err(Error::Options(Problem::new(
             "the process is in a container inside this one",
-            "the kernel numbers its threads for the machine and for its own container",
-            "run bellows in the same container, or outside of all",
+            "its threads have other numbers in this container",
+            "run bellows in the same container, or outside of containers",
         )))
     }
 

@@ -379,8 +379,8 @@ fn verdict(state: &State) -> Option<Verdict> {
         ),
         Shape::Rate => (
             LimitedBy::Schedule,
-            "the requested rate was met: 20,000 msg/s, 0.1 % of them over 1 ms late; its event loop was at \
-             work for 11 % of the time, late by 2.70 ms at worst",
+            "the requested rate was met: 20,000 msg/s, 0.1 % of them over 1 ms late; the generator's \
+             event loop was busy 11 % of the time, late by up to 2.70 ms",
         ),
         Shape::Bare => return None,
     };
@@ -400,7 +400,7 @@ fn verdict(state: &State) -> Option<Verdict> {
         reasons: vec![
             reason(
                 "in_flight_full",
-                "for 93 % of the producers' time as many were in flight as may be",
+                "producers were at the in-flight limit 93 % of the time",
                 true,
             ),
             reason(
@@ -410,7 +410,7 @@ fn verdict(state: &State) -> Option<Verdict> {
             ),
             reason(
                 "machine_idle",
-                "31 % of this machine's 2 cores stood idle",
+                "31 % of this machine's 2 cores were idle",
                 false,
             ),
         ],

@@ -72,7 +72,7 @@ fn effect(cell: &ComparedCell, name: &str) -> String {
         return String::new();
     };
     if !of.is_tested() {
-        return escape(&words::decision(of));
+        return escape(&words::decision(of, None));
     }
     let (change, interval) = words::change_and_interval(of);
     let change = match of.decision {
@@ -102,7 +102,7 @@ fn told(out: &mut String, of: &Comparison) {
     for problem in &of.forced {
         let _ = writeln!(
             out,
-            "- **caution**: compared all the same, although {}",
+            "- **caution**: compared despite a problem: {}",
             escape(problem)
         );
     }
@@ -112,7 +112,7 @@ fn told(out: &mut String, of: &Comparison) {
              | --- | ---: | ---: | ---: | ---: | --- |\n",
         );
         for figure in &of.figures {
-            let _ = writeln!(out, "{}", row(figure));
+            let _ = writeln!(out, "{}", row(figure, words::units(of)));
         }
     }
     out.push_str(&within(of));
@@ -139,10 +139,10 @@ fn within(of: &Comparison) -> String {
     out
 }
 
-fn row(of: &ComparedFigure) -> String {
+fn row(of: &ComparedFigure, units: &str) -> String {
     let (a, b) = words::table_values(of);
     let (change, interval) = words::change_and_interval(of);
-    let decided = escape(&words::decision(of));
+    let decided = escape(&words::decision(of, Some(units)));
     // Changes are bold: Markdown has no colours.
     let decided = match of.decision {
         Decision::Changed => format!("**{decided}**"),

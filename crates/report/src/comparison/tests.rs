@@ -65,17 +65,17 @@ fn the_sentence_agrees_with_every_decision() {
             assert_eq!(said.starts_with(begins), is_true, "{said}: {of:#?}");
         }
         assert_eq!(
-            said.contains("called changed, although"),
+            said.contains("false alarm"),
             of.is_aa && differs,
             "{said}"
         );
         assert_eq!(
-            said.contains("cannot"),
+            said.contains("inconclusive"),
             is_open && !(worse || better || of.is_aa),
             "{said}"
         );
         let as_matrix = crate::text::matrix::headline(&ComparedMatrix::of_one("x", of.clone()));
-        let wrong = as_matrix.contains("called changed, although");
+        let wrong = as_matrix.contains("false alarm");
         assert_eq!(wrong, of.is_aa && differs, "{as_matrix}");
     }
 }
@@ -95,7 +95,7 @@ fn an_interval_that_ends_at_nothing_says_so() {
     // Where an exact test did that, it is said.
     of.corrected_p = Some(0.125);
     let mut compared = compared();
-    let ends = "An interval that ends at 0 % was drawn out to it: an exact test";
+    let ends = "An interval that ends at 0 % was extended to it: an exact test";
     for (interval, is_told) in [
         ((0.0, 0.04), true),
         ((-0.01, 0.04), false),
@@ -207,7 +207,7 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     for part in [
         "tests=\"3\" failures=\"1\" errors=\"1\" skipped=\"0\"",
         "name=\"queue-type=quorum, message-size=uniform:1-2\"",
-        "nothing decided: too few",
+        "no decision: too few",
     ] {
         assert!(junit.contains(part), "{part}: {junit}");
     }
@@ -216,9 +216,9 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
         "**B is worse in 1 of 3 cells (queue-type / message-size): classic\\|&lt;b&gt; / uniform:1-2 (+100 % ",
         "| queue-type | message-size | received rate | broker cpu | decision |\n| --- | --- | ---: | ---: | --- |\n",
         "| **+100 %** (+90.0 % to +110 %) | +0.10 % (-9.90 % to +10.1 %) | better and worse |",
-        "| stream | uniform:1-2 |  |  | nothing decided |",
+        "| stream | uniform:1-2 |  |  | no decision |",
         "<details><summary>queue-type=quorum, message-size=uniform:1-2</summary>",
-        "Nothing is decided of queue-type=stream, message-size=uniform:1-2: too few.",
+        "No decision for queue-type=stream, message-size=uniform:1-2: too few.",
     ] {
         assert!(markdown.contains(part), "{part}: {markdown}");
     }
@@ -246,7 +246,7 @@ fn an_interval_that_says_nothing_is_shown_in_no_form() {
     let alone = of.cells[0].comparison.clone();
     for (format, says) in [
         (ComparisonFormat::Junit, ": +100 %\""),
-        (ComparisonFormat::Markdown, "cannot tell"),
+        (ComparisonFormat::Markdown, "too few runs"),
     ] {
         for text in [
             format.write("x", Some(&of)).expect("memory"),
@@ -269,8 +269,8 @@ fn what_cannot_be_told_is_skipped_and_what_is_worse_fails() {
     let text = written(ComparisonFormat::Junit, Some(&compared()));
     for part in [
         "tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\"",
-        "<failure message=\"changed, worse: A 105 us, B 210 us: +100 % [+90.0 %, +110 %]\"",
-        "<skipped message=\"cannot tell: 23 for ",
+        "<failure message=\"changed, worse: A 105 µs, B 210 µs: +100 % [+90.0 %, +110 %]\"",
+        "<skipped message=\"inconclusive (about 23 runs per side to detect ",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -377,14 +377,14 @@ fn what_is_decided_of_counts_is_said_also_where_some_runs_have_none() {
         (
             Decision::Same,
             20.0,
-            "same, as far as it matters: none in 2",
+            "same within the margin: none in 2",
         ),
         (
             Decision::Negligible,
             20.0,
-            "changed, by too few to matter: none in 2",
+            "changed by less than the margin: none in 2",
         ),
-        (Decision::Undecided, 0.1, "cannot tell: none in 2"),
+        (Decision::Undecided, 0.1, "inconclusive: none in 2"),
     ] {
         let of = Comparison {
             figures: vec![refused(decision, margin)],
@@ -394,7 +394,7 @@ fn what_is_decided_of_counts_is_said_also_where_some_runs_have_none() {
         for format in [ComparisonFormat::Junit, ComparisonFormat::Markdown] {
             let text = written(format, Some(&of));
             assert!(text.contains(told), "{told}: {text}");
-            assert_eq!(text.contains("cannot tell"), is_open, "{text}");
+            assert_eq!(text.contains("inconclusive"), is_open, "{text}");
             assert_eq!(
                 text.contains("the same within the margins"),
                 !is_open,
@@ -490,8 +490,8 @@ fn invalid_runs_of_one_side_are_never_called_the_same() {
     let text = written(ComparisonFormat::Junit, Some(&of));
     for part in [
         "tests=\"6\" failures=\"0\" errors=\"0\" skipped=\"1\"",
-        "cannot tell: 0 of 8 of A, 3 of 8 of B: A none, B 3",
-        "of 1 figure it cannot; invalid runs: 0 of 8 of A, 3 of 8 of B",
+        "inconclusive: 0 of 8 of A, 3 of 8 of B: A none, B 3",
+        "but 1 figure is inconclusive; invalid runs: 0 of 8 of A, 3 of 8 of B",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -540,10 +540,10 @@ fn a_side_alone_is_shown_and_headings_say_what_they_show() {
     }
     let text = written(ComparisonFormat::Markdown, Some(&of));
     assert!(
-        text.contains("| none |") && text.contains("cannot tell: no run of B counts"),
+        text.contains("| none |") && text.contains("inconclusive: no run of B counts"),
         "{text}"
     );
-    assert!(!text.contains("stand in no pairs"), "{text}");
+    assert!(!text.contains("not paired"), "{text}");
 }
 
 #[test]
@@ -558,7 +558,7 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     );
     let text = written(ComparisonFormat::Markdown);
     assert!(
-        text.contains("It broke off before all runs were made"),
+        text.contains("It failed before all runs were made"),
         "{text}"
     );
 }

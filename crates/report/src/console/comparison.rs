@@ -6,7 +6,7 @@ use archive::{
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::CANNOT_TELL;
+use crate::numbers::TOO_FEW_RUNS;
 use crate::text::comparison::{
     ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen,
     shows_from, table_values, told, within_rows,
@@ -93,7 +93,7 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
 /// Why sides should not be compared that were compared all the same.
 pub(super) fn forced(problem: &str, style: Style) -> Vec<String> {
     style.caution_lines(&format!(
-        "caution: compared all the same, although {problem}"
+        "caution: compared despite a problem: {problem}"
     ))
 }
 
@@ -123,7 +123,7 @@ fn table(figures: &[&ComparedFigure]) -> Table {
             false => (String::new(), String::new()),
         };
         let name = sanitise(&row.name).into_owned();
-        let mut cells = vec![name, a, b, change, interval, decision(row), shows, p];
+        let mut cells = vec![name, a, b, change, interval, decision(row, None), shows, p];
         cells.truncate(if has_p { 8 } else { 7 });
         table.row(cells);
     }
@@ -155,7 +155,7 @@ fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     table.row(rest);
     let mut lines = table.lines(style.columns);
     let note = "Functions by their own cost, at the leaf of the stack; \"with callees\" is the change with all that \
-                they call. * is none of chance: levels are corrected over all functions (Benjamini and Hochberg). The \
+                they call. * significant after correction over all functions (Benjamini and Hochberg). The \
                 column \"change\" adds up to the broker's.";
     lines.extend(wrap(note, style.prose_columns()));
     lines
@@ -184,7 +184,7 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
         marked(own),
         cost_interval(own),
         total.map(marked).unwrap_or_default(),
-        own.visible.map_or_else(|| CANNOT_TELL.to_owned(), time),
+        own.visible.map_or_else(|| TOO_FEW_RUNS.to_owned(), time),
     ]
 }
 
@@ -254,7 +254,7 @@ mod tests {
         );
         for part in [
             "changed, better",
-            "cannot tell: 23 for 1 %",
+            "inconclusive (23 for 1 %)",
             "same within 1 %",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
@@ -271,7 +271,7 @@ mod tests {
             };
             let (heads, notes) = {
                 let shown = comparison(&all, style);
-                let (heads, notes) = shown.split_once("cannot tell: 23").expect("a table");
+                let (heads, notes) = shown.split_once("inconclusive (23").expect("a table");
                 (
                     heads.to_owned(),
                     notes.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -289,13 +289,13 @@ mod tests {
             is_aa: true,
             ..of(vec![row("x", Decision::Same, 0.0)])
         };
-        assert!(text(&noise).starts_with("A against itself, 8 pairs: nothing"));
+        assert!(text(&noise).starts_with("A against itself, 8 pairs: no change"));
         let mut few = noise;
         (few.a.runs, few.b.runs) = (few.a.runs[..2].to_vec(), few.b.runs[..2].to_vec());
         few.figures[0].visible = 1e9;
         let shown = text(&few);
         let words: Vec<&str> = shown.split_whitespace().collect();
-        let told = "A against itself, 2 pairs: nothing is called changed, and of fewer than 5 pairs nothing ever is ";
+        let told = "A against itself, 2 pairs: no change found, but 2 pairs cannot prove one; use at least 5 ";
         assert!(words.join(" ").starts_with(told), "{shown}");
         few.is_aa = false;
         few.figures = ["x", "y"]
@@ -307,15 +307,15 @@ mod tests {
         }
         few.figures[1].interval = (-0.9999, 5_000.0);
         let shown = text(&few);
-        let told = "cannot tell whether anything changed: fewer than 5 runs of each side cannot prove a change";
+        let told = "inconclusive: 2 runs per side cannot prove a change; use at least 5";
         assert!(shown.replace('\n', " ").starts_with(told), "{shown}");
         let interval = change_and_interval(&few.figures[1]).1;
-        assert_eq!(interval, "cannot tell");
+        assert_eq!(interval, "too few runs");
         // How many runs it takes is said; a p of 1 stood there.
         let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         for said in [
-            "cannot tell: under 5 runs",
-            "takes 5 runs of each side to be decided. Fewer prove neither a change nor that there is none",
+            "inconclusive: under 5 runs",
+            "takes 5 runs per side to decide. Fewer prove neither a change nor its absence",
         ] {
             assert!(words.contains(said), "{said}: {shown}");
         }
@@ -326,7 +326,7 @@ mod tests {
         let has_p = |of: &Comparison| comparison(of, wide).contains("shows from      p\n");
         assert_eq!((has_p(&all), has_p(&few)), (true, false), "{shown}");
         few.figures[0].change = -0.5;
-        assert_eq!(seen(shows_from(&few.figures[0])), "cannot tell");
+        assert_eq!(seen(shows_from(&few.figures[0])), "too few runs");
         // A fall cannot be of 806 %.
         let mut fell = row("received rate", Decision::Changed, -0.978);
         fell.visible = 8.06;
@@ -335,7 +335,7 @@ mod tests {
         assert!(shown.contains("B has a 97.8 % lower"), "{shown}");
         let same = of(vec![row("x", Decision::Same, 0.0)]);
         assert!(text(&same).starts_with("the same within the margins\n"));
-        assert!(text(&of(Vec::new())).starts_with("cannot tell"));
+        assert!(text(&of(Vec::new())).starts_with("nothing to compare"));
         assert!(row("x", Decision::Changed, -0.2).is_worse());
     }
 
@@ -406,7 +406,7 @@ mod tests {
         };
         assert_eq!(
             explanation(&of).as_deref(),
-            Some("590 ns of the 610 ns added a message are in route\u{1b}[2J and below")
+            Some("590 ns of the 610 ns added per message are in route\u{1b}[2J and below")
         );
         let shown = function_lines(&of, Style::PLAIN).join("\n");
         for part in [
@@ -457,7 +457,7 @@ mod tests {
         let two = vec![explained("a", -610.0), explained("b", -120.0)];
         assert_eq!(
             told(saved, two).as_deref(),
-            Some("610 ns of the 830 ns saved a message are in a and below, 120 ns in b and below")
+            Some("610 ns of the 830 ns saved per message are in a and below, 120 ns in b and below")
         );
         let own = ExplainedChange {
             own: true,

@@ -154,8 +154,8 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         ),
     };
     let shown = format!(
-        "{} of {matching}; change: share in B less share in A, in points; ~ where chance gives as much (three standard \
-         errors of samples that do not depend on each other, or fewer than ten samples)",
+        "{} of {matching}; change: share in B minus share in A, in points; ~ not significant (within three standard \
+         errors of independent samples, or fewer than ten samples)",
         count(rows.shown.len() as u64)
     );
     let notes = [table.a.profile, table.b.profile].into_iter();
@@ -186,10 +186,10 @@ fn smallest(table: &DifferenceTable<'_>) -> String {
         .collect();
     let sides = [&table.a, &table.b].map(|it| it.profile.total_weight());
     match told.as_slice() {
-        [] if sides.contains(&0) => "One side is empty, so that nothing can be told".to_owned(),
-        [] => "So few samples cannot tell whether a share of 1 % or of 10 % changed".to_owned(),
+        [] if sides.contains(&0) => "One side is empty: nothing to compare".to_owned(),
+        [] => "Too few samples to detect a change of a share of 1 % or 10 %".to_owned(),
         told => format!(
-            "The smallest change that these samples can tell: {}; how far runs differ, `--repeat` tells",
+            "The smallest change that these samples can show: {}; `--repeat` shows how much runs differ",
             told.join(", ")
         ),
     }

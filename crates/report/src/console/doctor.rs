@@ -147,7 +147,7 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
     for row in wakes {
         let [p50, p99, max] = row.late;
         let text = format!(
-            "at {} msg/s its messages left {p50} late (p50), {p99} (p99), {max} at worst",
+            "at {} msg/s its messages left {p50} late (p50), {p99} (p99), {max} (max)",
             three_digits(row.rate)
         );
         out.push_str(&sentence(&text, style));

@@ -347,8 +347,8 @@ fn footer(
     let which = options.which.map(|which| match options.compared() {
         None => sanitise(which).into_owned(),
         Some(rest) => format!(
-            "{}; rest: the other {}; change: of self % in points, ~ where chance gives as much (three standard \
-             errors of samples that do not depend on each other, or fewer than ten samples)",
+            "{}; rest: the other {}; change: of self % in points, ~ not significant (within three standard errors \
+             of independent samples, or fewer than ten samples)",
             sanitise(which),
             weight(rest.total_weight(), &unit)
         ),
@@ -590,8 +590,8 @@ pub fn work_rows(profile: &Profile, by: WorkBy, limit: usize) -> Vec<Work> {
 pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String {
     let rows = work_rows(profile, by, limit);
     let mut lines = if rows.is_empty() {
-        let text = "no Erlang process is known in this profile: it is of another program, or was taken \
-                    without copies of stacks; profile a RabbitMQ node as root (`bellows help stacks`)";
+        let text = "no Erlang process is known in this profile: it is of another program, or was recorded \
+                    without stack copies; profile a RabbitMQ node as root (`bellows help stacks`)";
         wrap(text, style.prose_columns())
     } else {
         table(profile, by, &rows, style)
@@ -627,7 +627,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
     let guessed = from_stacks(rows);
     if guessed > 0 {
         let text = format!(
-            "known by their stacks alone, because the node was not asked or they had ended: {}",
+            "known by their stacks alone, since they had ended or the node was not asked: {}",
             count(guessed as u64)
         );
         lines.extend(style.faint_prose(&text));

@@ -22,8 +22,8 @@ const MOST_NAMED: usize = 3;
 pub fn history(of: &History, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));
     if of.debug_build {
-        let text = "caution: all of these are runs of a debug build of bellows, each invalid by itself: values say \
-                    nothing of a release build";
+        let text = "caution: all of these are runs of a debug build of bellows, and invalid: a release build has \
+                    other values";
         lines.extend(style.caution_lines(text));
     }
     for figure in of.figures.iter().filter(|it| !it.changes.is_empty()) {
@@ -36,8 +36,8 @@ pub fn history(of: &History, style: Style) -> String {
     let is_few = |it: &&HistoryFigure| it.values.iter().flatten().count() < of.least_runs;
     let level = of.figures.iter().filter(is_level);
     let (few, level): (Vec<_>, Vec<_>) = level.partition(is_few);
-    let none = format!("no change was found{}:", unseen(of));
-    let too_few = "too few to look for a change in:".to_owned();
+    let none = format!("no change found{}:", unseen(of));
+    let too_few = "too few values to find a change:".to_owned();
     for (text, figures) in [(none, level), (too_few, few)] {
         if !figures.is_empty() {
             lines.push(String::new());
@@ -62,7 +62,7 @@ pub fn history(of: &History, style: Style) -> String {
     }
     if of.figures_left_out > 0 {
         let text = format!(
-            "{} not looked at: at most {} are, those of the newest runs",
+            "{} not examined: at most {} are, those of the newest runs",
             counted(of.figures_left_out as u64, "further figure"),
             of.figures.len()
         );
@@ -83,12 +83,12 @@ fn unseen(of: &History) -> String {
         Some((LEAST_OF_LEVEL, _)) => return " in".to_owned(),
         None => {
             let least = of.least_runs_for_return;
-            return format!(" in these; one that went back takes {least} runs to show");
+            return format!(" in these; a temporary one needs {least} runs");
         }
         Some((least, most)) if least == most => least.to_string(),
         Some((least, most)) => format!("{least} to {most}"),
     };
-    format!(" in these; one that went back shows in {runs} runs only if it lasted {lasted} of them")
+    format!(" in these; in {runs} runs a temporary one shows only if it lasted {lasted} of them")
 }
 
 fn headline(of: &History) -> String {
@@ -100,7 +100,7 @@ fn headline(of: &History) -> String {
     };
     let found = match of.runs.len() < of.least_runs {
         true => format!(
-            "cannot tell: {} runs are the fewest that can show a change in these figures",
+            "at least {} runs are needed to find a change in these figures",
             of.least_runs
         ),
         false => counted(changes as u64, "change"),
@@ -108,7 +108,7 @@ fn headline(of: &History) -> String {
     let name = &of.name;
     let what = match (of.ad_hoc, of.loads) {
         (true, loads) => format!(
-            "{runs} of `bellows {name}` with the options of the newest one (of {} that were tried)",
+            "{runs} of `bellows {name}` with the options of the newest one (of {} tried)",
             counted(loads as u64, "load")
         ),
         (false, ..2) => format!("{runs} of {name}"),
@@ -236,12 +236,12 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
         }
     };
     let runs = counted(count as u64, "run");
-    let verb = if first == last { "lies" } else { "lie" };
+    let verb = if first == last { "is an outlier" } else { "are outliers" };
     let more = figure_of.runs_for_apart.map(|needed| {
-        format!("; that it is a change which went back, {needed} runs or more can show")
+        format!("; at least {needed} runs are needed to show a temporary change")
     });
     Some(format!(
-        "{runs}, {place}, {verb} apart: {}, the others {}{}",
+        "{runs}, {place}, {verb}: {}, the others {}{}",
         far.join(" and "),
         reach(near),
         more.unwrap_or_default()
@@ -346,7 +346,7 @@ mod tests {
         let mut of = of(8);
         (of.ad_hoc, of.loads, of.name) = (true, 7, "probe".to_owned());
         let text = history(&of, Style::PLAIN);
-        let told = "8 runs of `bellows probe` with the options of the newest one (of 7 loads that were tried) on \
+        let told = "8 runs of `bellows probe` with the options of the newest one (of 7 loads tried) on \
                     2026-11-21: 1 change\n";
         assert!(text.starts_with(told), "{text}");
         assert_eq!(range("927 ms".to_owned(), "927 ms"), "927 ms");
@@ -383,8 +383,8 @@ mod tests {
         }
         // Four of eight runs were said to show that nothing changed.
         assert!(
-            text.contains("too few to look for a change in:\nbroker cpu")
-                && !text.contains("no change was found"),
+            text.contains("too few values to find a change:\nbroker cpu")
+                && !text.contains("no change found"),
             "{text}"
         );
         of.remarks.push("words were not compared".to_owned());
@@ -393,7 +393,7 @@ mod tests {
         of.least_runs = 9;
         let text = history(&of, Style::PLAIN);
         assert!(
-            text.contains("cannot tell: 9 runs are the fewest"),
+            text.contains("at least 9 runs are needed"),
             "{text}"
         );
     }
@@ -410,16 +410,16 @@ mod tests {
             let line = text.lines().find(|it| it.starts_with(start));
             line.map(str::to_owned)
         };
-        let found = |of: &History| first(of, "no change was found").expect("a figure without");
+        let found = |of: &History| first(of, "no change found").expect("a figure without");
         of.least_runs_for_return = 13;
-        let told = "no change was found in these; one that went back takes 13 runs to show:";
+        let told = "no change found in these; a temporary one needs 13 runs:";
         assert_eq!(found(&of), told);
         of.runs_until_return = Some((5, 6));
-        let told = "no change was found in these; one that went back shows in 12 runs only if it lasted 5 to 6 of \
+        let told = "no change found in these; in 12 runs a temporary one shows only if it lasted 5 to 6 of \
                     them:";
         assert_eq!(found(&of), told);
         of.runs_until_return = Some((3, 34));
-        assert_eq!(found(&of), "no change was found in:");
+        assert_eq!(found(&of), "no change found in:");
         // Each of them is invalid by itself.
         assert_eq!(first(&of, "caution"), None);
         of.debug_build = true;
@@ -437,16 +437,16 @@ mod tests {
             let text = history(of, Style::PLAIN);
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, lie apart: 9 ns, the \
-                    others 5 ns; that it is a change which went back, 13 runs or more can show";
+        let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, are outliers: 9 ns, \
+                    the others 5 ns; at least 13 runs are needed to show a temporary change";
         assert!(text(&of).contains(told), "{}", text(&of));
         // Some that are no neighbours, and many of those.
         for (apart, told) in [
-            (&[3, 9][..], "2 runs, x-03, x-09, lie apart: "),
-            (&[3, 4, 5], "3 runs, x-03, x-04, x-05, lie apart: "),
+            (&[3, 9][..], "2 runs, x-03, x-09, are outliers: "),
+            (&[3, 4, 5], "3 runs, x-03, x-04, x-05, are outliers: "),
             (
                 &[1, 3, 5, 9, 11],
-                "5 runs, x-01, x-03, x-05 and 2 more, lie apart: ",
+                "5 runs, x-01, x-03, x-05 and 2 more, are outliers: ",
             ),
         ] {
             of.figures[1].apart = apart.to_vec();
@@ -455,14 +455,14 @@ mod tests {
         }
         let figure = &mut of.figures[1];
         (figure.apart, figure.runs_for_apart) = (vec![4], None);
-        let told = "1 run, 2026-11-21T00-12-33Z-x-0004, lies apart: 9 ns, the others";
+        let told = "1 run, 2026-11-21T00-12-33Z-x-0004, is an outlier: 9 ns, the others";
         assert!(text(&of).contains(told), "{}", text(&of));
         // On both sides of the others: these lay within the range.
         let figure = &mut of.figures[1];
         figure.values.fill(Some(5.0));
         (figure.values[4], figure.values[5]) = (Some(9.0), Some(1.0));
         figure.apart = vec![4, 5];
-        let told = "lie apart: 1 ns and 9 ns, the others 5 ns";
+        let told = "are outliers: 1 ns and 9 ns, the others 5 ns";
         assert!(text(&of).contains(told), "{}", text(&of));
     }
 

@@ -204,7 +204,7 @@ fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<LinePart> {
     counts.chain(latencies).collect()
 }
 
-/// `ack response p50 301 us p99 3.23 ms max 251 ms`, without repetitions: one operation has one value, and the 99th
+/// `ack response p50 301 µs p99 3.23 ms max 251 ms`, without repetitions: one operation has one value, and the 99th
 /// percentile of fewer than a hundred is the largest. Beside other figures, messages have room for the 99th percentile.
 fn latency(metric: Metric, of: &LatencySummary, is_alone: bool) -> Option<String> {
     let value = |ns: u64, percentile: f64| marked(ns, of.supports(percentile));

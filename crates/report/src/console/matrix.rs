@@ -136,7 +136,7 @@ fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
     };
     let (a, b) = table_values(of);
     let (change, interval) = change_and_interval(of);
-    vec![label, a, b, change, interval, decision(of)]
+    vec![label, a, b, change, interval, decision(of, None)]
 }
 
 #[cfg(test)]
@@ -209,7 +209,7 @@ mod tests {
             "classic  better",
             "effects by queue-type / num-destinations\n",
             "ack response p99\n  classic / 1 ",
-            "cannot tell: 2,023 for",
+            "inconclusive (2,023 for",
             "the other figures of each cell, too: ack response p50.",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -31,7 +31,7 @@ const LEAST_MESSAGES: f64 = 20.0;
 pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> Option<String> {
     if closed_loop {
         return Some(
-            "closed loop: a slow broker is asked less often, and the latencies do not show it"
+            "closed loop: a slow broker gets fewer messages, which latencies do not show"
                 .to_owned(),
         );
     }
@@ -171,12 +171,12 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         }
         // Faults of one moment do not take the broker away.
         if fault.for_good && fault.failed.is_none() {
-            parts.push(format!("{subject} stayed away, as asked for"));
+            parts.push(format!("{subject} stayed down, as requested"));
         } else if fault.failed.is_none() && (fault.count.is_none() || fault.back_s.is_some()) {
             // Where it was back when it was to be, that says nothing.
             let took_longer = |asked: &f64| fault.back_s.is_some_and(|it| it > asked * 1.1 + 0.1);
             let asked = fault.asked_s.filter(took_longer);
-            let asked = asked.map(|it| format!(", {} s of it asked for", seconds_digits(it)));
+            let asked = asked.map(|it| format!(", {} s of it requested", seconds_digits(it)));
             parts.push(format!(
                 "{subject} back {}{}",
                 after(fault.back_s),
@@ -187,7 +187,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
             let confirm = match summary.items() {
                 MESSAGES => "confirm".to_owned(),
                 items => format!(
-                    "{} that ended in order",
+                    "successful {}",
                     items.strip_suffix('s').unwrap_or(items)
                 ),
             };
@@ -295,7 +295,7 @@ mod tests {
             faults: vec![for_good],
             ..RunSummary::default()
         };
-        let told = "kill at 8.0 s: broker stayed away, as asked for, no confirm since";
+        let told = "kill at 8.0 s: broker stayed down, as requested, no confirm since";
         assert_eq!(faults(&alone).collect::<Vec<_>>(), [told]);
     }
 
@@ -321,7 +321,7 @@ mod tests {
             .faults
             .iter_mut()
             .for_each(|it| it.asked_s = Some(5.0));
-        assert_eq!(said(&asked), format!("{back}, 5 s of it asked for"));
+        assert_eq!(said(&asked), format!("{back}, 5 s of it requested"));
         asked
             .faults
             .iter_mut()
@@ -368,7 +368,7 @@ mod tests {
             ..archive::ScenarioSummary::default()
         };
         summary.insert("churn", cycles);
-        let alone = alone.replace("no confirm", "no cycle that ended in order");
+        let alone = alone.replace("no confirm", "no successful cycle");
         assert_eq!(said(&summary), alone);
     }
 }

@@ -44,7 +44,7 @@ pub fn observer_table(of: &ObserverTable, style: Style) -> String {
 
 fn table(of: &ObserverTable, paced: bool) -> Table {
     let first = if paced { "p99 %" } else { "rate %" };
-    let heads = format!("event<|Hz|stacks<|{first}|visible|broker CPU %|visible|us/msg");
+    let heads = format!("event<|Hz|stacks<|{first}|visible|broker CPU %|visible|µs/msg");
     let mut table = Table::of(&heads);
     table.drop_in_order(&[VISIBLE[0], VISIBLE[1], 7]);
     for row in &of.rows {

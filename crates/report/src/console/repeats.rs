@@ -227,22 +227,22 @@ fn remarks(repeats: &Repeats) -> Vec<String> {
         let count = repeats.runs.iter().filter(|run| is_meant(run)).count();
         out.extend((count > 0).then(|| format!("in {count} of {all} {says}")));
     };
-    let unusable = "a warning says that a number must not be used: see the reports";
+    let unusable = "a warning says that a figure must not be used: see the reports";
     let off =
-        "cautions say which numbers are off, and which way: `bellows runs show`, or the reports";
+        "cautions say which figures are off, and which way: see `bellows runs show`, or the reports";
     of_runs(|run| run.invalid, unusable);
     of_runs(|run| run.cautious, off);
     for (number, run) in (1..).zip(&repeats.runs) {
         if !run.apart.is_empty() {
             let names = sanitise(&run.apart.join(", ")).into_owned();
             out.push(format!(
-                "run {number} lies far from the others in {names}: look at its report before you use the mean"
+                "run {number} is an outlier in {names}: look at its report before you use the mean"
             ));
         }
     }
     if (1..3).contains(&complete(repeats)) {
         out.push(
-            "fewer than 3 runs: no interval of the mean; 5 or more tell noise from change".into(),
+            "fewer than 3 runs: no interval of the mean; use 5 or more to distinguish changes from noise".into(),
         );
     }
     out
@@ -302,10 +302,10 @@ mod tests {
         let shown = line(vec![met(), missed()]);
         assert!(shown.contains("end-to-end p99 48.0 ms"), "{shown}");
         assert!(!shown.contains("ack response"), "{shown}");
-        assert!(line(vec![met()]).contains("ack response p50 400 us"));
+        assert!(line(vec![met()]).contains("ack response p50 400 µs"));
         let unknown = line(vec![required("end-to-end p99 < 10ms", None, false)]);
         assert!(!unknown.contains("488"), "{unknown}");
-        assert!(line(Vec::new()).contains("ack response p99 488 us"));
+        assert!(line(Vec::new()).contains("ack response p99 488 µs"));
     }
 
     #[test]

@@ -153,7 +153,7 @@ pub(super) fn account(
     let cpu = &scenario.cpu_us_each;
     // A server has other work, too.
     let whole = match scenario.role {
-        ScenarioRole::Server => "; all that it used meanwhile, divided by them",
+        ScenarioRole::Server => " (all its CPU meanwhile)",
         _ => "",
     };
     let sides = [

@@ -12,12 +12,12 @@ const MOST_SHOWN: usize = 50;
 /// Columns that a page's name keeps where the table is wide.
 const LEAST_NAME: usize = 12;
 /// Explanation of the times.
-const TIMES: &str = "times from when a request was due until its page had been read";
-const SIZES: &str = "page size, series and arrived: of a page, the median; arrived: compressed where the server \
+const TIMES: &str = "times: from the due time of a request until its page was read";
+const SIZES: &str = "page size, series and arrived: median per page; arrived: compressed if the server \
                      compresses";
 const SERVER_CPU: &str =
-    "server CPU: all that the server used meanwhile, for whomever, divided by the requests";
-const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: compressed where the server compresses, \
+    "server CPU: all CPU of the server meanwhile, divided by the requests";
+const IN_ALL: &str = "page size and arrived: median per page; arrived: compressed if the server compresses, \
                       in all: of all requests";
 
 /// The scrapes of a page.
@@ -68,7 +68,7 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
         let page = &row.page;
         if page.not_sent > 0 {
             say(&format!(
-                "{}: {} due and not sent: the pages before took longer than the time between two",
+                "{}: {} due and not sent: the pages before took longer than the interval",
                 page.name,
                 counted(page.not_sent, "request")
             ));
@@ -103,7 +103,7 @@ fn note(page: &ScrapedPage) -> String {
         (page.unanswered, "had no answer at the end"),
         (
             page.not_sent,
-            "were due and not sent: the pages before took longer than the time between two",
+            "were due and not sent: the pages before took longer than the interval",
         ),
     ];
     let missed = missed.iter().filter(|(number, _)| *number > 0);
@@ -157,19 +157,18 @@ fn waited(response: &LatencySummary) -> [String; 3] {
 /// Cost of a page in the broker's CPU, where the broker serves it.
 fn broker_cpu(page: &ScrapedPage) -> Option<String> {
     let Some(cpu) = page.broker_cpu else {
-        let text = "what a page costs the broker's CPU cannot be told: fewer than 12 pages, one all the time, or other \
-                    work at the same times";
+        let text = "CPU per page: unknown (fewer than 12 pages, one all the time, or other work at the same times)";
         return (page.is_of_broker && page.completed > 0).then(|| text.to_owned());
     };
     let (low, high) = cpu.interval;
     let spread = format!("[{}, {}]", seconds(low), seconds(high));
     Some(match low > 0.0 {
         true => format!(
-            "a page costs the broker {} of CPU {spread}",
+            "CPU per page: {} of the broker {spread}",
             seconds(cpu.seconds)
         ),
         false => {
-            format!("what a page costs the broker's CPU cannot be told from nothing: {spread}")
+            format!("CPU per page: too small to measure {spread}")
         }
     })
 }

@@ -236,9 +236,9 @@ fn a_pipe_gets_one_line_for_each_interval() {
     assert_eq!(
         text,
         "    1.0 s  warm-up  sent 8,110 msg/s  received 8,110 msg/s  \
-         ack response p50 301 us p99 3.23 ms max 251 ms  end-to-end p50 301 us p99 3.23 ms max 251 ms  \
-         send ack p50 301 us p99 3.23 ms max 251 ms  transfer p50 301 us p99 3.23 ms max 251 ms  \
-         send delay p50 301 us p99 3.23 ms max 251 ms  broker 1.20 cores, 180 MB  bellows 0.31 cores\n"
+         ack response p50 301 µs p99 3.23 ms max 251 ms  end-to-end p50 301 µs p99 3.23 ms max 251 ms  \
+         send ack p50 301 µs p99 3.23 ms max 251 ms  transfer p50 301 µs p99 3.23 ms max 251 ms  \
+         send delay p50 301 µs p99 3.23 ms max 251 ms  broker 1.20 cores, 180 MB  bellows 0.31 cores\n"
     );
     // Figures that differ, and are not 0, are shown.
     point.counters.completed = 7_000;

@@ -623,7 +623,7 @@ mod tests {
         assert_eq!(coloured("<title>scheduler (A"), "rgb(205,204,202)");
         // The largest change has the full colour, one of a third of it a third of it.
         assert_eq!(
-            coloured("<title>route:&lt;b&gt; (A 1.00 us, B 1.60 us, +600 ns"),
+            coloured("<title>route:&lt;b&gt; (A 1.00 µs, B 1.60 µs, +600 ns"),
             "rgb(230,159,0)"
         );
         assert_eq!(

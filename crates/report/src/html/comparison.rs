@@ -209,7 +209,7 @@ mod tests {
         let text = html(&comparison);
         assert!(
             text.contains(
-                "<td>none</td><td></td><td></td><td>cannot tell: no run of B counts</td>"
+                "<td>none</td><td></td><td></td><td>inconclusive: no run of B counts</td>"
             ),
             "{text}"
         );

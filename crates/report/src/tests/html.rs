@@ -61,7 +61,7 @@ fn a_run_that_was_killed_has_a_report_with_its_figures() {
         text.contains("Cut off after 3 s: 2,000 msg/s into the broker for 3 s; ack response p90"),
         "{headline}"
     );
-    assert!(text.contains("<td>99.0 us</td>"), "p99 from the histograms");
+    assert!(text.contains("<td>99.0 µs</td>"), "p99 from the histograms");
     // Nothing but the report was added.
     let stray = fs::read_dir(&run)
         .expect("readable")

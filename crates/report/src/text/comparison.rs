@@ -7,7 +7,7 @@ use archive::{
 use compare::LEAST_PAIRS;
 
 use super::functions::{other_builds, renamed};
-use crate::numbers::{CANNOT_TELL, count, counted, figure, three_digits};
+use crate::numbers::{TOO_FEW_RUNS, count, counted, figure, three_digits};
 
 /// From so many times on, percentages are hard to read.
 const MANY_TIMES: f64 = 10.0;
@@ -46,18 +46,21 @@ pub(crate) fn headline(of: &Comparison) -> String {
         _ => "changed for the worse",
     };
     match (changed.as_slice(), open) {
-        _ if of.figures.is_empty() => "cannot tell: the runs have no figure in common".to_owned(),
+        _ if of.figures.is_empty() => "nothing to compare: the runs have no figure in common".to_owned(),
         ([], 0) => "the same within the margins".to_owned(),
         ([], _) if !of.figures.iter().any(ComparedFigure::is_tested) && is_alone(of) => {
-            "cannot tell whether anything changed: one run of a side says nothing of how far runs differ"
+            "inconclusive: a side of one run does not show how much runs differ"
                 .to_owned()
         }
         ([], open) if open == of.figures.len() => {
-            format!("cannot tell whether anything changed{}{}", why_open(of), invalid_runs(of))
+            format!("inconclusive{}{}", why_open(of), invalid_runs(of))
         }
         ([], open) => format!(
-            "nothing changed by more than the margins as far as that can be told; of {} it cannot{}",
-            counted(open as u64, "figure"),
+            "nothing changed by more than the margins, but {} inconclusive{}",
+            match open {
+                1 => "1 figure is".to_owned(),
+                open => format!("{open} figures are"),
+            },
             invalid_runs(of)
         ),
         (changed, _) => format!(
@@ -172,18 +175,18 @@ fn why_open(of: &Comparison) -> String {
     let would = match needed.as_slice() {
         [] => String::new(),
         [(pairs, _)] if of.figures.len() == 1 => {
-            format!("; {} {units} or more would tell", count((*pairs).into()))
+            format!("; about {} {units} are needed", count((*pairs).into()))
         }
         [(least, steadiest), rest @ ..] => {
             let all = rest.last().map(|(most, noisiest)| {
                 format!(
-                    ", {} of {}, the noisiest",
+                    ", {} for {}, the noisiest",
                     count((*most).into()),
                     noun(noisiest)
                 )
             });
             format!(
-                "; {} {units} or more would tell of {}, the steadiest figure{}",
+                "; about {} {units} are needed for {}, the steadiest figure{}",
                 count((*least).into()),
                 noun(steadiest),
                 all.unwrap_or_default()
@@ -193,32 +196,34 @@ fn why_open(of: &Comparison) -> String {
     let longer = if needed.is_empty() {
         ""
     } else {
-        "; so might longer and quieter runs"
+        "; longer and quieter runs may help"
     };
-    format!(": runs of one side differ too much among themselves{would}{longer}")
+    format!(": runs of one side differ too much{would}{longer}")
 }
 
 /// Remark that pairs, or runs, are too few to prove a change; empty where they are not.
 pub(crate) fn too_few(of: &Comparison) -> String {
-    match of.a.runs.len().min(of.b.runs.len()) < LEAST_PAIRS {
-        true => format!(
-            ": fewer than {LEAST_PAIRS} {} cannot prove a change",
-            units(of)
-        ),
-        false => String::new(),
+    let runs = of.a.runs.len().min(of.b.runs.len());
+    if runs >= LEAST_PAIRS {
+        return String::new();
     }
+    let runs = match of.paired {
+        true => counted(runs as u64, "pair"),
+        false => counted(runs as u64, "run") + " per side",
+    };
+    format!(": {runs} cannot prove a change; use at least {LEAST_PAIRS}")
 }
 
 /// Remark of pairs, or runs, too few for a proof.
 fn few(of: &Comparison, shown: ShownColumns) -> Option<String> {
     let holds = match shown.interval {
-        true => "each interval holds 0, and ",
+        true => "each interval includes 0, and ",
         false => "",
     };
     (!too_few(of).is_empty()).then(|| {
         format!(
-            "A figure that both sides have takes {LEAST_PAIRS} {} to be decided. Fewer prove neither a change nor that \
-             there is none, whatever they show: {holds}no p is told.",
+            "A figure of both sides takes {LEAST_PAIRS} {} to decide. Fewer prove neither a change nor its absence: \
+             {holds}no p is shown.",
             units(of)
         )
     })
@@ -231,8 +236,8 @@ fn drawn_out(of: &Comparison) -> Option<String> {
         it.is_tested() && it.corrected_p.is_some() && low < high && (low == 0.0 || high == 0.0)
     };
     of.figures.iter().any(is_drawn_out).then(|| {
-        "An interval that ends at 0 % was drawn out to it: an exact test, which assumes no distribution, does not \
-         prove the change, and its p stands there."
+        "An interval that ends at 0 % was extended to it: an exact test, which assumes no distribution, does not \
+         prove the change; the p is of that test."
             .to_owned()
     })
 }
@@ -258,21 +263,20 @@ fn noise(of: &Comparison) -> String {
         }
         [] if !of.figures.iter().any(ComparedFigure::is_tested) => {
             format!(
-                "A against itself, {pairs}: no figure has a value in every run, so that none can be tested"
+                "A against itself, {pairs}: no figure has a value in every run, so none can be tested"
             )
         }
         [] if !too_few(of).is_empty() => format!(
-            "A against itself, {pairs}: nothing is called changed, and of fewer than {LEAST_PAIRS} pairs nothing ever \
-             is"
+            "A against itself, {pairs}: no change found, but {pairs} cannot prove one; use at least {LEAST_PAIRS}"
         ),
         [] => format!(
-            "A against itself, {pairs}: nothing is called changed; what {pairs} show on this machine are changes from \
+            "A against itself, {pairs}: no change found; on this machine {pairs} detect changes from \
              {} (the steadiest figure) to {} (the noisiest)",
             seen(low),
             seen(high)
         ),
         changed => format!(
-            "A against itself, {pairs}: called changed, although nothing was: {}",
+            "A against itself, {pairs}: false alarm for {}",
             changed.join(", ")
         ),
     }
@@ -300,7 +304,7 @@ pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     let mut text = format!("{} of {what}", counted(side.runs.len() as u64, "run"));
     let invalid = side.runs.iter().filter(|run| run.invalid).count();
     if invalid > 0 {
-        text += &format!(", {invalid} invalid by themselves");
+        text += &format!(", {invalid} invalid");
     }
     let cautious = side.runs.iter().filter(|run| run.cautious).count();
     if cautious > 0 {
@@ -340,7 +344,7 @@ pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
 pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
     let (low, high) = of.interval;
     match of.is_tested() {
-        true if !interval_says(of) => (signed(of.change), CANNOT_TELL.to_owned()),
+        true if !interval_says(of) => (signed(of.change), TOO_FEW_RUNS.to_owned()),
         true => (
             signed(of.change),
             format!("{} to {}", signed(low), signed(high)),
@@ -356,20 +360,20 @@ pub(crate) fn interval_says(of: &ComparedFigure) -> bool {
     of.is_tested() && (low >= TOLD[0] || high <= TOLD[1])
 }
 
-/// Decision in words.
-pub(crate) fn decision(of: &ComparedFigure) -> String {
+/// Decision in words; with the name of the units (`pairs`) in full, without it as short as a terminal needs it.
+pub(crate) fn decision(of: &ComparedFigure, units: Option<&str>) -> String {
     if of.without != (0, 0) || of.of_runs.is_some() {
-        return without(of);
+        return without(of, units);
     }
     if of.within_one_run.is_some() {
         let side = |name: &str, runs: usize| (runs == 1).then(|| name.to_owned());
         let alone = [side("A", of.a.len()), side("B", of.b.len())];
         let alone: Vec<String> = alone.into_iter().flatten().collect();
-        return format!("cannot tell: one run of {}", alone.join(" and of "));
+        return format!("inconclusive: one run of {}", alone.join(" and of "));
     }
     match (of.a.is_empty(), of.b.is_empty()) {
-        (true, false) => return "cannot tell: no run of A counts".to_owned(),
-        (false, true) => return "cannot tell: no run of B counts".to_owned(),
+        (true, false) => return "inconclusive: no run of A counts".to_owned(),
+        (false, true) => return "inconclusive: no run of B counts".to_owned(),
         _ => {}
     }
     match of.decision {
@@ -377,15 +381,19 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
         Decision::Changed => "changed, better".to_owned(),
         Decision::Negligible | Decision::Same => within_margin(of),
         Decision::Undecided => match of.needed {
-            Some(needed) => format!(
-                "cannot tell: {} for {}",
-                count(needed.into()),
-                level(of.margin)
-            ),
-            None if of.is_tested() && of.a.len().min(of.b.len()) < LEAST_PAIRS => {
-                format!("cannot tell: under {LEAST_PAIRS} runs")
+            Some(needed) => {
+                let (needed, margin) = (count(needed.into()), level(of.margin));
+                match units {
+                    Some(units) => {
+                        format!("inconclusive (about {needed} {units} to detect {margin})")
+                    }
+                    None => format!("inconclusive ({needed} for {margin})"),
+                }
             }
-            None => "cannot tell".to_owned(),
+            None if of.is_tested() && of.a.len().min(of.b.len()) < LEAST_PAIRS => {
+                format!("inconclusive: under {LEAST_PAIRS} runs")
+            }
+            None => "inconclusive".to_owned(),
         },
     }
 }
@@ -398,13 +406,13 @@ fn within_margin(of: &ComparedFigure) -> String {
     match (is_share, is_same) {
         (true, true) => format!("same within {}", level(of.margin)),
         (true, false) => format!("changed by less than {}", level(of.margin)),
-        (false, true) => "same, as far as it matters".to_owned(),
-        (false, false) => "changed, by too few to matter".to_owned(),
+        (false, true) => "same within the margin".to_owned(),
+        (false, false) => "changed by less than the margin".to_owned(),
     }
 }
 
 /// A figure that is absent in some runs, and the consequence.
-fn without(of: &ComparedFigure) -> String {
+fn without(of: &ComparedFigure, units: Option<&str>) -> String {
     let side = |name: &str, without: usize, runs: usize| {
         (without > 0).then(|| format!("none in {without} of {runs} of {name}"))
     };
@@ -418,8 +426,11 @@ fn without(of: &ComparedFigure) -> String {
         (Decision::Changed, _) if of.is_worse() => format!("changed, worse: {sides}"),
         (Decision::Changed, _) => format!("changed, better: {sides}"),
         (Decision::Same | Decision::Negligible, _) => format!("{}: {sides}", within_margin(of)),
-        (_, Some(needed)) => format!("cannot tell, {needed} would: {sides}"),
-        (_, None) => format!("cannot tell: {sides}"),
+        (_, Some(needed)) => {
+            let units = units.unwrap_or("runs");
+            format!("inconclusive (about {needed} {units} needed): {sides}")
+        }
+        (_, None) => format!("inconclusive: {sides}"),
     }
 }
 
@@ -447,7 +458,7 @@ pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
     if of.figures.iter().any(ComparedFigure::is_tested) {
         notes.push(together(of, shown));
         notes.extend(shown.shows_from.then(|| format!(
-            "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
+            "\"shows from\": the smallest change that this number of {units} shows in four of five experiments."
         )));
         notes.extend(few(of, shown));
         notes.extend(drawn_out(of).filter(|_| shown.interval));
@@ -469,8 +480,8 @@ pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
     let has_both = !of.a.runs.is_empty() && !of.b.runs.is_empty();
     if !of.paired && has_both {
         notes.push(
-            "The runs stand in no pairs: what drifted between the two sides, such as the machine's clock or \
-             temperature, looks like a change."
+            "The runs are not paired: a drift between the two sides, such as of the machine's clock or temperature, \
+             looks like a change."
                 .to_owned(),
         );
     }
@@ -487,10 +498,10 @@ fn alone(of: &Comparison) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for (name, blocks) in alone {
         told.push(match &blocks.why_not {
-            Some(why) => format!("{name} is one run, and tells no interval within it: {why}."),
+            Some(why) => format!("{name} is one run, without an interval within it: {why}."),
             None => format!(
-                "{name} is one run of {:.0} s. Intervals within one run are 95 % ones by the stationary bootstrap over \
-                 blocks of {} s: how well that run knows its own quantile.",
+                "{name} is one run of {:.0} s. Its 95 % intervals are by the stationary bootstrap over blocks of {} s: \
+                 they say how exactly that run knows its own quantiles.",
                 blocks.seconds,
                 three_digits(blocks.block_s)
             ),
@@ -498,8 +509,7 @@ fn alone(of: &Comparison) -> Vec<String> {
     }
     if !told.is_empty() {
         told.push(
-            "How far runs differ by themselves, one run of a side does not tell: nothing is called changed by it. Five \
-             of each side are the least that decide."
+            "One run does not show how much runs differ, so nothing counts as changed; use at least 5 runs per side."
                 .to_owned(),
         );
     }
@@ -536,10 +546,11 @@ pub(crate) fn within_rows(of: &Comparison) -> Vec<[String; 5]> {
     rows.collect()
 }
 
-const fn units(of: &Comparison) -> &'static str {
+/// Name of the repeated measurements.
+pub(crate) const fn units(of: &Comparison) -> &'static str {
     match of.paired {
         true => "pairs",
-        false => "runs of each side",
+        false => "runs per side",
     }
 }
 
@@ -590,12 +601,12 @@ pub(crate) fn same(of: &Comparison) -> String {
     )
 }
 
-/// Meaning of "cannot tell: N for 1 %".
+/// Meaning of the number of pairs, or runs, of an inconclusive figure.
 pub(crate) fn needed(of: &Comparison) -> String {
     let units = units(of);
     format!(
-        "\"cannot tell: N for M %\": N {units} would show a change of M %, the margin, in four of five experiments, \
-         beside the other figures."
+        "An inconclusive figure names the number of {units} that would show a change as large as its margin in four \
+         of five experiments, beside the other figures."
     )
 }
 
@@ -605,8 +616,7 @@ pub(crate) fn looks(of: &Comparison) -> Option<String> {
     let earlier: Vec<String> = earlier.iter().map(u32::to_string).collect();
     (!earlier.is_empty()).then(|| {
         format!(
-            "It could have ended at {} or {last} pairs, which was fixed beforehand: hence the stricter level of each \
-             look.",
+            "The experiment could end at {} or {last} pairs, fixed beforehand, so each look has a stricter level."
             earlier.join(", ")
         )
     })
@@ -642,7 +652,7 @@ pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
 pub(crate) fn seen(share: f64) -> String {
     let [_, highest] = TOLD;
     match share {
-        _ if share >= ComparedFigure::MOST_CHANGE => CANNOT_TELL.to_owned(),
+        _ if share >= ComparedFigure::MOST_CHANGE => TOO_FEW_RUNS.to_owned(),
         _ if share > highest => "> 100,000 %".to_owned(),
         _ => points(share),
     }

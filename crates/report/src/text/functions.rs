@@ -4,7 +4,7 @@ use archive::{
     ComparedFrame, ComparedFunctions, CostChange, ExplainedChange, QuantityUnit, RenamedFunction,
 };
 
-use crate::numbers::{CANNOT_TELL, count, figure};
+use crate::numbers::{TOO_FEW_RUNS, count, figure};
 
 /// Functions with other names on both sides that are listed.
 const MOST_RENAMED: usize = 3;
@@ -37,7 +37,7 @@ pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
     let word = if whole < 0.0 { "saved" } else { "added" };
     let (first, others) = parts.split_first()?;
     let told = format!(
-        "{} of the {} {word} a message are {}",
+        "{} of the {} {word} per message are {}",
         time(first.change.abs()),
         time(whole.abs()),
         place(first)
@@ -100,7 +100,7 @@ pub(crate) fn frame_told(of: &ComparedFrame) -> String {
             time(visible)
         ),
         // The interval of so few reaches from nothing to many times as much.
-        None => format!("{change}, {proven}, too few runs to tell"),
+        None => format!("{change}, {proven}, too few runs"),
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn cost_interval(of: &CostChange) -> String {
             signed_time(of.interval.0),
             signed_time(of.interval.1)
         ),
-        None => CANNOT_TELL.to_owned(),
+        None => TOO_FEW_RUNS.to_owned(),
     }
 }
 
@@ -136,9 +136,9 @@ pub(crate) fn other_builds(files: &[String]) -> Option<String> {
         false => format!("{} and {last}", others.join(", ")),
     };
     Some(format!(
-        "A and B run different builds of {files}, of which one at least is stripped of symbols. Functions without a \
-         name there cannot be told from each other in two builds, so all of a file are one row, [no symbol in FILE]; \
-         symbols (Debian's packages -dbgsym) name them."
+        "A and B run different builds of {files}, at least one of them stripped. Unnamed functions cannot be matched \
+         between builds, so those of a file are one row, [no symbol in FILE]; debug symbols (Debian's -dbgsym \
+         packages) name them."
     ))
 }
 
@@ -149,12 +149,12 @@ pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
     let (have, are) = match of.renamed.len() {
         0 => return None,
         1 => (
-            "One function has another number in its name on A, ".to_owned(),
+            "One function has another number in its name on A, such as ".to_owned(),
             "it is one row, under its name on B",
         ),
         n => (
             format!(
-                "{} functions have other numbers in their names on A, ",
+                "{} functions have other numbers in their names on A, such as ",
                 count(n as u64)
             ),
             "each is one row, under its name on B",
@@ -165,7 +165,7 @@ pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
         more => names.push(format!("{} more", count(more as u64))),
     }
     Some(format!(
-        "{have}as where it takes another number of arguments; {are}: {}.",
+        "{have}another number of arguments; {are}: {}.",
         names.join(", ")
     ))
 }

@@ -78,21 +78,21 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
     if points.len() < compare::LEAST_RATES {
         let least = compare::LEAST_RATES;
         return Some(format!(
-            "no knee is told from fewer than {least} rates with a latency of trials that are not unclear"
+            "no knee: fewer than {least} rates have a latency of clear trials"
         ));
     }
     let at = |place: usize| points.get(place).copied().unwrap_or_default();
     let leap = leap(&points).map(|(from, to)| (at(from), at(to)));
     Some(match (knee_of(of), leap) {
         (Some(knee), _) => format!(
-            "the knee lies at {} msg/s, {name} p99 {}: beyond it latency rises faster than the rate (Kneedle){}{}",
+            "the knee is at {} msg/s, {name} p99 {}: beyond it latency rises faster than the rate (Kneedle){}{}",
             rate(knee.rate),
             duration(knee.p99_ns),
             untried_beyond(of, knee),
             higher_before(of, knee)
         ),
         (None, Some((low, high))) => format!(
-            "the knee is not known: it lies between {} and {} msg/s, where the {name} p99 leaps from {} to {}, and {}",
+            "the knee is somewhere between {} and {} msg/s: the {name} p99 jumps there from {} to {}, and {}",
             rate(low.0),
             rate(high.0),
             duration(low.1 as u64),
@@ -100,7 +100,7 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
             untried(of, "them", low.0, high.0),
         ),
         (None, None) if rises(&points) => format!(
-            "no knee in the tried range: nowhere does the {name} p99 begin to rise much faster than the rate"
+            "no knee in the tried range: the {name} p99 never begins to rise much faster than the rate"
         ),
         (None, None) => format!(
             "no knee in the tried range: the {name} p99 does not double from the lowest rate to the highest"
@@ -115,7 +115,7 @@ fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
     next.map_or_else(String::new, |(next, _)| {
         let that = format!("that and {} msg/s", rate(next));
         let since = untried(of, &that, knee.rate, next);
-        format!("; it may lie higher, since {since}")
+        format!("; it may be higher, since {since}")
     })
 }
 
@@ -141,7 +141,7 @@ fn higher_before(of: &LimitTrials, knee: Knee) -> String {
         .filter(|it| it.0 > knee.p99_ns);
     highest.map_or_else(String::new, |(p99_ns, slower)| {
         format!(
-            "; that is rough, since {} msg/s had {}: longer trials tell more",
+            "; this is rough, since {} msg/s had {}: use longer trials",
             rate(slower),
             duration(p99_ns)
         )
@@ -158,7 +158,7 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
     let lowest = rates(of).first().copied().unwrap_or_default();
     let open = found.low.and_then(|low| not_held(of, low));
     match found {
-        _ if of.trials.is_empty() => "no trial has ended, so that nothing is known".to_owned(),
+        _ if of.trials.is_empty() => "no trial has ended".to_owned(),
         FoundLimit { low: None, .. } if of.untold().is_some() => untold(of, lowest),
         FoundLimit {
             low: Some(low),
@@ -168,10 +168,10 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
         } => {
             let rest = match confirmed {
                 true => String::new(),
-                false => format!(", as far as {trials} tell: that is not confirmed"),
+                false => format!(" after {trials}; not confirmed"),
             };
             format!(
-                "the highest rate that holds lies between {} and {} msg/s{rest}",
+                "the highest rate that holds is between {} and {} msg/s{rest}",
                 rate(low),
                 rate(high)
             )
@@ -181,19 +181,18 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             unclear: Some(unclear),
             ..
         } => format!(
-            "{} msg/s hold; {} msg/s are unclear: the generator or others on its machine are the limit there, so that \
-             the broker's own is not known",
+            "{} msg/s hold; {} msg/s are unclear: the generator or other programs were the limit there",
             rate(low),
             rate(unclear)
         ),
         FoundLimit { low: Some(low), .. } if open.is_some() => format!(
-            "{} msg/s hold; after {trials} it is not known whether {} do",
+            "{} msg/s hold; {} msg/s are inconclusive after {trials}",
             rate(low),
             rate(open.unwrap_or_default())
         ),
         FoundLimit { low: Some(low), .. } if (f64::MIN_POSITIVE..=low).contains(&of.plan.most) => {
             format!(
-                "{} msg/s hold, the highest rate that may be tried: --most allows more",
+                "{} msg/s hold, the highest rate allowed: raise --most",
                 rate(low)
             )
         }
@@ -203,16 +202,16 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             ..
         } => {
             let (low, rest) = (rate(low), if ended { "" } else { "; not confirmed" });
-            format!("{low} msg/s hold, and no rate was found that does not{rest}")
+            format!("{low} msg/s hold, and no higher rate failed{rest}")
         }
         FoundLimit { .. } if of.trials.iter().all(LimitTrial::is_missed) => {
             format!(
-                "no rate holds that was tried, down to {} msg/s",
+                "no rate held, down to {} msg/s",
                 rate(lowest)
             )
         }
         FoundLimit { .. } => format!(
-            "after {trials} it is not known whether any rate holds{}",
+            "inconclusive after {trials}: no rate is known to hold{}",
             also_missed(of, 0.0)
         ),
     }
@@ -252,7 +251,7 @@ fn untold(of: &LimitTrials, lowest: f64) -> String {
         None => it.that.clone(),
     });
     format!(
-        "cannot tell whether {} msg/s hold{}: {}",
+        "inconclusive at {} msg/s{}: {}",
         rate(lowest),
         also_missed(of, lowest),
         what.unwrap_or_default()
@@ -280,19 +279,18 @@ fn missed(of: &LimitTrials, above: f64) -> Option<f64> {
 /// Why no lower rate was tried, and a remedy: no rate that a trial has shown not to hold.
 fn advice(of: &LimitTrials, untold: &RequirementOutcome, lowest: f64) -> String {
     if !untold.lacks_samples() {
-        return "lower rates tell no more, so that none was tried: what keeps it from being told has to be mended \
-                first".to_owned();
+        return "the search stopped: lower rates have the same problem, so fix it first".to_owned();
     }
     let begin = match missed(of, lowest) {
         Some(failed) => format!(
-            ", or begin between that and {} msg/s, which did not hold (--from)",
+            ", or start between that and {} msg/s, which did not hold (--from)",
             rate(failed)
         ),
-        None if lowest < of.plan.most => ", or begin at a higher rate (--from)".to_owned(),
+        None if lowest < of.plan.most => ", or start at a higher rate (--from)".to_owned(),
         None => String::new(),
     };
     format!(
-        "fewer messages tell even less, so that no lower rate was tried: make trials longer (--set \
+        "the search stopped, since lower rates give even fewer samples: use longer trials (--set \
          phases.measure=…){begin}"
     )
 }
@@ -314,7 +312,7 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     }
     let plan = &of.plan;
     let mut notes = vec![format!(
-        "{}, a run each; asked for were ends at most {} apart (--precision), and {} at each (--confirm)",
+        "{}, a run each; requested: ends at most {} apart (--precision), and {} at each (--confirm)",
         counted(of.trials.len() as u64, "trial"),
         percent(plan.precision),
         match plan.confirmations {
@@ -324,8 +322,7 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     )];
     if is_out_of_trials(of) {
         notes.push(format!(
-            "no more than {} are allowed (--trials), and more would tell more: the same command line with --resume and \
-             a larger --trials goes on",
+            "at most {} are allowed (--trials); add trials with --resume and a larger --trials",
             counted(plan.most_trials.into(), "trial")
         ));
     }
@@ -336,7 +333,7 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     if !between.is_empty() {
         let rates: Vec<String> = between.iter().map(|it| rate(*it)).collect();
         notes.push(format!(
-            "a rate held in one trial and not in another at {} msg/s: the limit wavers that much",
+            "a rate held in one trial and not in another at {} msg/s: the limit varies that much",
             rates.join(", ")
         ));
     }
@@ -349,7 +346,7 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
         .count();
     if undecided > 0 {
         notes.push(format!(
-            "in {} that did not hold it is undecided who was the limit, broker or generator: their reports say why",
+            "{} that did not hold: undecided whether broker or generator was the limit; see the reports",
             counted(undecided as u64, "trial"),
         ));
     }
@@ -368,8 +365,7 @@ fn is_out_of_trials(of: &LimitTrials) -> bool {
 /// Explains the trial of a row, where some rate was tried more than once.
 pub(crate) fn row_note(of: &LimitTrials) -> Option<&'static str> {
     (rates(of).len() < of.trials.len()).then_some(
-        "a row shows one trial of its rate, the one with the median p99, of two the higher; of a rate that held in \
-         some trials only, \"why not\" is of another one where it names it",
+        "a row shows the trial of its rate with the median p99, of two the higher; \"why not\" may be of another trial",
     )
 }
 
@@ -494,10 +490,10 @@ mod tests {
         let untold = format!("end-to-end p99.99 < 10ms: {TOO_FEW}");
         assert_eq!(
             headline(&of),
-            format!("cannot tell whether 10,000 msg/s hold: {untold}")
+            format!("inconclusive at 10,000 msg/s: {untold}")
         );
         let told = notes(&of).join("\n");
-        let longer = "make trials longer (--set phases.measure=…), or begin";
+        let longer = "use longer trials (--set phases.measure=…), or start";
         let higher = format!("{longer} at a higher rate (--from)");
         assert!(told.contains(&higher), "{told}");
         // A higher one was tried.
@@ -512,7 +508,7 @@ mod tests {
         );
         assert_eq!(
             headline(&of),
-            format!("cannot tell whether 10,000 msg/s hold; 20,000 msg/s do not: {untold}")
+            format!("inconclusive at 10,000 msg/s; 20,000 msg/s do not: {untold}")
         );
         let told = notes(&of).join("\n");
         let between = "between that and 20,000 msg/s, which did not hold (--from)";
@@ -520,7 +516,7 @@ mod tests {
         // More messages do not help.
         of.trials[1].slos[0].why = Some("no ledger was kept".to_owned());
         let told = notes(&of).join("\n");
-        assert!(!told.contains("make trials longer"), "{told}");
+        assert!(!told.contains("use longer trials"), "{told}");
     }
 
     /// A search with trials of any outcomes.
@@ -650,7 +646,7 @@ mod tests {
             };
             assert!(is_true, "{tag}: {of:#?}");
             let has_both = found.low.is_some() && found.high.is_some();
-            let is_told = headline(&of).contains("that is not confirmed");
+            let is_told = headline(&of).contains("trials; not confirmed");
             assert_eq!(is_told, has_both && tag == "not confirmed", "{of:#?}");
         }
         assert_eq!(said.len(), 4, "{said:?}");
@@ -682,9 +678,9 @@ mod tests {
             let mut outcomes = of.trials.iter().map(|it| it.outcome);
             let has_not_missed = outcomes.any(|it| it != LimitOutcome::Missed);
             for (said, is_false) in [
-                ("no rate was found that does not", has_failed),
-                ("--most allows more", has_failed),
-                ("no rate holds that was tried", has_not_missed),
+                ("no higher rate failed", has_failed),
+                ("raise --most", has_failed),
+                ("no rate held", has_not_missed),
             ] {
                 assert!(!head.contains(said) || !is_false, "{head}: {of:#?}");
             }
@@ -710,7 +706,7 @@ mod tests {
                 let is_missed = trials().all(LimitTrial::is_missed) && !holds;
                 assert!(!says("; N msg/s do not") || is_missed, "{head}: {of:#?}");
                 assert!(
-                    !says("cannot tell whether N msg/s") || held == 0,
+                    !says("inconclusive at N msg/s") || held == 0,
                     "{head}: {of:#?}"
                 );
                 let holds = head.starts_with(&format!("{} msg/s hold", rate(at)));
@@ -768,7 +764,7 @@ mod tests {
         late[7].1 = 1_900;
         assert_eq!(none(&late).as_deref(), Some(double));
         let even = [1, 2, 3, 4, 5, 6, 7, 8_u32].map(|it| (f64::from(it), 1_000 * u64::from(it)));
-        let with_rate = "nowhere does the end-to-end p99 begin to rise much faster than the rate";
+        let with_rate = "the end-to-end p99 never begins to rise much faster than the rate";
         assert_eq!(none(&even).as_deref(), Some(with_rate));
         assert!(
             knee_text(&tried(&flat[..3]))
@@ -791,7 +787,7 @@ mod tests {
         let mut of = tried(&wall);
         assert_eq!(
             knee_text(&of).unwrap(),
-            "the knee is not known: it lies between 10,000 and 20,000 msg/s, where the end-to-end p99 leaps from 1.10 \
+            "the knee is somewhere between 10,000 and 20,000 msg/s: the end-to-end p99 jumps there from 1.10 \
              ms to 800 ms, and no rate between them was tried"
         );
         of.trials.extend(tried(&[(15e3, 1_000_000)]).trials);
@@ -806,7 +802,7 @@ mod tests {
         of.trials[2..].iter_mut().for_each(other);
         assert!(knee_of(&of).is_none());
         let text = knee_text(&of).unwrap();
-        assert!(text.contains("fewer than 5 rates with a"), "{text}");
+        assert!(text.contains("fewer than 5 rates have a"), "{text}");
         // One that tells stands for its rate.
         of.trials.extend(tried(&[(20e3, 2_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Held;
@@ -822,9 +818,9 @@ mod tests {
         ]);
         let text = knee_text(&late).unwrap();
         let said =
-            "(Kneedle); it may lie higher, since no rate between that and 16,000 msg/s was tried";
+            "(Kneedle); it may be higher, since no rate between that and 16,000 msg/s was tried";
         assert!(
-            text.contains("lies at 8,000 msg/s") && text.ends_with(said),
+            text.contains("is at 8,000 msg/s") && text.ends_with(said),
             "{text}"
         );
     }
@@ -843,7 +839,7 @@ mod tests {
         let text = knee_text(&of).unwrap();
         assert!(
             text.ends_with(
-                "(Kneedle); that is rough, since 24,000 msg/s had 347 ms: longer trials tell more"
+                "(Kneedle); this is rough, since 24,000 msg/s had 347 ms: use longer trials"
             ),
             "{text}"
         );
@@ -912,11 +908,11 @@ mod tests {
         let both = found(Some(38_400.0), Some(40_300.0), None);
         assert_eq!(
             both,
-            "the highest rate that holds lies between 38,400 and 40,300 msg/s"
+            "the highest rate that holds is between 38,400 and 40,300 msg/s"
         );
-        assert!(found(Some(5.0), None, Some(10.0)).contains("the generator or others"));
+        assert!(found(Some(5.0), None, Some(10.0)).contains("the generator or other programs"));
         let open = found(Some(5.0), None, None);
-        assert!(open.ends_with("no rate was found that does not"), "{open}");
+        assert!(open.ends_with("no higher rate failed"), "{open}");
         let mut at_most = LimitTrials {
             trials: vec![LimitTrial::default()],
             found: Some(FoundLimit {
@@ -925,9 +921,9 @@ mod tests {
             }),
             ..LimitTrials::default()
         };
-        assert!(headline(&at_most).ends_with("that does not; not confirmed"));
+        assert!(headline(&at_most).ends_with("rate failed; not confirmed"));
         at_most.plan.most = 5.0;
-        assert!(headline(&at_most).contains("--most allows more"));
+        assert!(headline(&at_most).contains("raise --most"));
         let is_ended_by_trials = |of: &LimitTrials| notes(of).join("\n").contains("--resume");
         assert!(!is_ended_by_trials(&at_most));
         at_most.plan.most_trials = 1;
@@ -937,8 +933,8 @@ mod tests {
         assert!(found(None, Some(1.0), None).contains("down to 1.00 msg/s"));
         assert_eq!(
             found(None, None, None),
-            "after 1 trial it is not known whether any rate holds"
+            "inconclusive after 1 trial: no rate is known to hold"
         );
-        assert!(headline(&LimitTrials::default()).contains("nothing is known"));
+        assert!(headline(&LimitTrials::default()).contains("no trial has ended"));
     }
 }

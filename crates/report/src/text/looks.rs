@@ -13,7 +13,7 @@ pub(super) fn trace_ended(
 ) -> (String, &'static str) {
     (
         format!(
-            "the trace of {functions} ended at {at_s:.1} s: {why}; its calls, their rate and durations are those until \
+            "the trace of {functions} ended at {at_s:.1} s: {why}; its calls, rate and durations cover the time until \
              then"
         ),
         match limit {
@@ -23,10 +23,10 @@ pub(super) fn trace_ended(
             "node_memory" => "trace.max-memory allows more",
             "run_queue" => "trace.max-run-queue allows more",
             "unread" => {
-                "leave out arguments (trace.arguments = false), or trace a function that is called less"
+                "leave out arguments (trace.arguments = false), or trace a function called less often"
             }
             "nested" => "trace a function that returns",
-            "tracer_memory" | "open_calls" => "trace a function that is called less",
+            "tracer_memory" | "open_calls" => "trace a function called less often",
             _ => "",
         },
     )
@@ -36,10 +36,10 @@ pub(super) fn trace_ended(
 pub(super) fn traced(functions: &str) -> (String, &'static str) {
     (
         format!(
-            "calls of {functions} were traced on the broker's node, which costs it CPU for each: the broker's figures \
-             are those with a trace"
+            "calls of {functions} were traced on the broker's node, which costs CPU per call: the broker's figures \
+             include that cost"
         ),
-        "leave [[trace]] out of runs that are compared with others",
+        "compare such runs only with runs that have the same [[trace]]",
     )
 }
 
@@ -47,8 +47,8 @@ pub(super) fn traced(functions: &str) -> (String, &'static str) {
 pub(super) fn looked_into(looks: u64, commands: &str, length: f64) -> (String, &'static str) {
     (
         format!(
-            "somebody looked into the broker {} while the load ran ({commands}), for {} in all: that costs it CPU, and \
-             the time axis shows when",
+            "the broker was inspected {} while the load ran ({commands}), for {} in all: that costs it CPU; the time \
+             axis shows when",
             counted(looks, "time"),
             seconds(length)
         ),
@@ -61,14 +61,14 @@ pub(super) fn looked_into(looks: u64, commands: &str, length: f64) -> (String, &
 pub fn look(look: &LookSpan) -> String {
     let node = look
         .node
-        .map_or_else(String::new, |it| format!(" into node {it}"));
+        .map_or_else(|| " the broker".to_owned(), |it| format!(" node {it}"));
     let end = if look.killed {
         ", when it was killed"
     } else {
         ""
     };
     format!(
-        "{} (process {}) looked{node} from {:.1} s to {:.1} s{end}",
+        "{} (process {}) inspected{node} from {:.1} s to {:.1} s{end}",
         look.command, look.pid, look.start, look.end
     )
 }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(
             text,
             "the trace of lists:map/2 ended at 3.2 s: withdrew from the node: 501 calls in one second, and 500 are \
-             allowed; its calls, their rate and durations are those until then"
+             allowed; its calls, rate and durations cover the time until then"
         );
         assert_eq!(remedy, "trace.rate allows more");
     }
@@ -130,7 +130,7 @@ mod tests {
             end: 3.0,
             killed: true,
         };
-        let text = "bellows erlang top (process 7) looked into node 1 from -0.5 s to 3.0 s, when it was killed";
+        let text = "bellows erlang top (process 7) inspected node 1 from -0.5 s to 3.0 s, when it was killed";
         assert_eq!(look(&killed), text);
         let mut traced = TraceSummary {
             function: "m:f/1".into(),

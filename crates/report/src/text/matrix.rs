@@ -22,9 +22,9 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
     if is_aa {
         let wrong = named(of, |it| it.decision.differs());
         return match wrong.as_slice() {
-            [] => format!("A against itself in {cells}: nothing is called changed"),
+            [] => format!("A against itself in {cells}: no change found"),
             wrong => format!(
-                "A against itself in {cells}: called changed, although nothing was: {}",
+                "A against itself in {cells}: false alarm in {}",
                 listed(wrong)
             ),
         };
@@ -46,11 +46,11 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
         (true, 0) => return format!("the same within the margins in all {cells}"),
         (true, open) if open == of.cells.len() => {
             let few = few.map_or("", String::as_str);
-            return format!("cannot tell of any of {cells} whether something changed{few}");
+            return format!("inconclusive in all {cells}{few}");
         }
         (true, open) => {
             return format!(
-                "nothing changed in {cells} as far as that can be told; of {open} it cannot for every figure"
+                "nothing changed in {cells}, but {open} inconclusive for some figures"
             );
         }
         (false, _) => {}
@@ -65,7 +65,7 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
         parts.push(format!("the same in {same}"));
     }
     if unchanged > same {
-        parts.push(format!("cannot tell in {}", unchanged - same));
+        parts.push(format!("inconclusive in {}", unchanged - same));
     }
     format!("B is {}", parts.join("; "))
 }
@@ -123,13 +123,13 @@ pub(crate) fn values(cell: &ComparedCell) -> String {
 /// Outcome of a cell, in a few words.
 pub(crate) fn outcome(cell: &ComparedCell) -> &'static str {
     let Some(of) = &cell.comparison else {
-        return "nothing decided";
+        return "no decision";
     };
     match (of.is_worse(), of.is_better()) {
         (true, true) => "better and worse",
         (true, false) => "worse",
         (false, true) => "better",
-        (false, false) if of.is_undecided() => "cannot tell",
+        (false, false) if of.is_undecided() => "inconclusive",
         (false, false) => "the same",
     }
 }
@@ -175,7 +175,7 @@ pub(crate) fn notes(of: &ComparedMatrix, shown: ShownColumns) -> Vec<String> {
     }
     for cell in of.cells.iter().filter(|it| it.comparison.is_none()) {
         notes.push(format!(
-            "Nothing is decided of {}: {}.",
+            "No decision for {}: {}.",
             of.label(cell),
             cell.why_not
                 .as_deref()
@@ -231,32 +231,32 @@ mod tests {
         assert_eq!(
             headline(&of),
             "B is worse in 1 of 4 cells: classic (+20.0 % broker cpu); better in 1 of 4 cells: quorum (-10.0 % broker \
-             cpu); the same in 1; cannot tell in 1"
+             cpu); the same in 1; inconclusive in 1"
         );
         let words: Vec<&str> = of.cells.iter().map(outcome).collect();
-        assert_eq!(words, ["worse", "better", "the same", "cannot tell"]);
+        assert_eq!(words, ["worse", "better", "the same", "inconclusive"]);
         let same = matrix(&[("a", &[(Same, 0.0)]), ("b", &[(Same, 0.0)])]);
         assert_eq!(
             headline(&same),
             "the same within the margins in all 2 cells"
         );
         let open = matrix(&[("a", &[(Undecided, 0.0)])]);
-        assert!(headline(&open).starts_with("cannot tell of any"));
+        assert!(headline(&open).starts_with("inconclusive in all"));
         // Too few runs of one cell do not explain another one.
         let mut open = matrix(&[("a", &[(Undecided, 0.0)]), ("b", &[(Undecided, 0.0)])]);
-        let few = ": fewer than 5 runs of each side cannot prove a change";
+        let few = ": 0 runs per side cannot prove a change; use at least 5";
         assert!(headline(&open).ends_with(few));
         let enough = open.cells[1].comparison.as_mut().expect("decided");
         for side in [&mut enough.a, &mut enough.b] {
             side.runs = vec![archive::ComparedRun::default(); 8];
         }
-        let whether = "cannot tell of any of 2 cells whether something changed";
+        let whether = "inconclusive in all 2 cells";
         assert_eq!(headline(&open), whether);
         let mut noise = same;
         for cell in &mut noise.cells {
             cell.comparison.as_mut().expect("decided").is_aa = true;
         }
-        assert!(headline(&noise).starts_with("A against itself in 2 cells: nothing"));
+        assert!(headline(&noise).starts_with("A against itself in 2 cells: no change"));
         let five = ["a", "b", "c", "d", "e"].map(|it| (it, &[(Changed, 0.2)][..]));
         assert!(headline(&matrix(&five)).contains("c (+20.0 % broker cpu) and 2 more"));
     }

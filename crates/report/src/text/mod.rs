@@ -78,23 +78,6 @@ pub fn range(unit: QuantityUnit, low: f64, high: f64) -> String {
     format!("{} to {}", figure(low, unit), figure(high, unit))
 }
 
-/// Words for a broker, and for a server in its place. Names never begin so: an article stands before, or `and` behind.
-const OF_SERVER: [(&str, &str); 4] = [
-    ("the broker", "the server"),
-    ("broker (", "server ("),
-    ("broker and generator", "server and generator"),
-    // A key of experiments on brokers.
-    (" (broker.ca)", ""),
-];
-
-/// A sentence on the broker as one on the server.
-fn of_server(sentence: &str) -> String {
-    let all = OF_SERVER.iter();
-    all.fold(sentence.to_owned(), |text, (broker, server)| {
-        text.replace(broker, server)
-    })
-}
-
 #[cfg(test)]
 mod of_server_tests;
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     sentences.extend(hidden);
     if effect.paced {
         sentences.push(
-            "the rate was as requested: what profiling costs shows in CPU and latency".into(),
+            "the rate was as requested: the cost of profiling shows in CPU and latency".into(),
         );
     }
     if let Some(p99) = &effect.p99_ns {
@@ -46,14 +46,14 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     }
     if let Some(cpu) = effect.client_cpu_us.filter(EffectFigure::is_told) {
         sentences.push(format!(
-            "bellows itself took {} more CPU per {one}, its sampling thread included",
+            "bellows itself took {} more CPU per {one}, including its sampling thread",
             micros(&cpu)
         ));
     }
     sentences.push(method(effect));
     if effect.stays_in_the_way {
         sentences.push(
-            "a tracepoint stayed open while sampling was off: what that alone costs is in none of these figures".into(),
+            "a tracepoint stayed open while sampling was off: these figures lack its own cost".into(),
         );
     }
     sentences
@@ -66,8 +66,8 @@ fn method(effect: &ObserverEffect) -> String {
         several => format!(", {several} left out"),
     };
     format!(
-        "95 % intervals of {} of {} s blocks with profiling and without, in random order{left_out}; the profile covers \
-         the blocks with it",
+        "95 % intervals from {} of {} s blocks with and without profiling, in random order{left_out}; the profile \
+         covers the blocks with profiling",
         measure::counted(effect.pairs.into(), "pair"),
         seconds_digits(effect.block_s)
     )
@@ -79,7 +79,7 @@ fn nothing(effect: &ObserverEffect) -> String {
         0 => "the measured phase was too short",
         _ => "in the others nothing was counted, or sampling was switched late",
     };
-    format!("what profiling cost cannot be told: {pairs} of blocks can be compared; {why}")
+    format!("cost of profiling unknown: only {pairs} of blocks can be compared; {why}")
 }
 
 /// Singular of a unit.
@@ -102,7 +102,7 @@ fn of_cpu(who: &str, one: &str, cpu: &EffectFigure) -> String {
 /// A change of CPU time in microseconds, with its interval.
 fn micros(cpu: &EffectFigure) -> String {
     let [change, low, high] = [cpu.change, cpu.low, cpu.high].map(|it| number(it * cpu.off));
-    format!("{change} us [{low}, {high}]")
+    format!("{change} µs [{low}, {high}]")
 }
 
 /// `3.1 % [0.4, 5.8] higher`.
@@ -126,7 +126,7 @@ fn signed(figure: &EffectFigure) -> String {
 
 fn unseen(what: &str, figure: &EffectFigure) -> String {
     format!(
-        "no change of {what} can be told from none ({}); from {} % on it would show in four of five runs",
+        "{what}: no significant change ({}); a change of {} % would show in four of five runs",
         change_and_interval(figure),
         percent(figure.visible)
     )
@@ -195,12 +195,12 @@ mod tests {
         assert_eq!(
             observer_effect(&effect()),
             [
-                "profiling cost 2.1 % [0.4, 3.8] of the rate and 1.3 us [0.2, 2.4] of broker CPU per message (+3.1 %)",
-                "no change of end-to-end p99 can be told from none (+4.0 % [-3.0, 11]); from 9.8 % on it would show in \
-                 four of five runs",
-                "bellows itself took 0.9 us [0.8, 1.0] more CPU per message, its sampling thread included",
-                "95 % intervals of 15 pairs of 1 s blocks with profiling and without, in random order; the profile \
-                 covers the blocks with it",
+                "profiling cost 2.1 % [0.4, 3.8] of the rate and 1.3 µs [0.2, 2.4] of broker CPU per message (+3.1 %)",
+                "end-to-end p99: no significant change (+4.0 % [-3.0, 11]); a change of 9.8 % would show in four of \
+                 five runs",
+                "bellows itself took 0.9 µs [0.8, 1.0] more CPU per message, including its sampling thread",
+                "95 % intervals from 15 pairs of 1 s blocks with and without profiling, in random order; the profile \
+                 covers the blocks with profiling",
             ]
         );
     }
@@ -219,7 +219,7 @@ mod tests {
         };
         let said = observer_effect(&paced).join("\n");
         for part in [
-            "no change of the broker's CPU per message can be told from none (-0.1 % [-2.1, 1.9]); from 2.8 % on",
+            "the broker's CPU per message: no significant change (-0.1 % [-2.1, 1.9]); a change of 2.8 % would",
             "the rate was as requested",
             "end-to-end p99 was 20 % [13, 27] lower with profiling, 4.2",
             "2 left out",

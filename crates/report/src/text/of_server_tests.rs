@@ -8,7 +8,7 @@ use archive::{
 
 use measure::ScenarioRole;
 
-use super::{of_server, stall, verdict, warning};
+use super::{stall, verdict, warning};
 
 /// Findings of a run of probes whose sentences could speak of a broker.
 fn findings() -> Vec<Finding> {
@@ -200,13 +200,4 @@ fn a_stall_of_requests_is_the_servers() {
             "{away}"
         );
     }
-}
-
-#[test]
-fn names_that_hold_the_word_stay() {
-    let text = "http://the-broker.example/broker/queues: the broker's log";
-    assert_eq!(
-        of_server(text),
-        "http://the-broker.example/broker/queues: the server's log"
-    );
 }

@@ -19,7 +19,7 @@ pub fn stacks(profile: &ProfileSummary) -> Option<String> {
             // A recording that was killed has not written it.
             0 => format!("{share} unwound from copies"),
             bytes => format!(
-                "{share} unwound from copies ({} bytes a sample)",
+                "{share} unwound from copies ({} bytes per sample)",
                 count(bytes)
             ),
         }
@@ -84,20 +84,20 @@ pub const fn class_meaning(class: Class) -> &'static str {
         Class::BuiltInFunctions => "C code of the emulator that Erlang code calls",
         Class::Ets => "reading and writing ETS tables, and their match specifications",
         Class::Messages => {
-            "sending and receiving between Erlang processes, with the copies that it takes"
+            "sending and receiving between Erlang processes, including copies"
         }
         Class::GarbageCollection => "garbage collection",
         Class::Allocators => "the emulator's allocators, malloc and its relatives",
-        Class::Ports => "sockets and files in the emulator, as far as the kernel is not asked",
+        Class::Ports => "sockets and files in the emulator, outside the kernel",
         Class::Scheduling => "choosing what runs next, waking others, timers",
-        Class::Waiting => "spinning for locks, going to sleep, waking up, asking what is ready",
+        Class::Waiting => "spinning for locks, going to sleep, waking up, polling for I/O",
         Class::KernelNetwork => "TCP, IP, sockets",
         Class::KernelDisk => "file systems, their page cache, block devices",
         Class::KernelMemory => "page faults, mapping and unmapping memory",
-        Class::KernelScheduling => "the thread left the kernel, and another got the processor",
-        Class::KernelOther => "interrupts, and system calls that fit nowhere else",
+        Class::KernelScheduling => "switching the processor to another thread",
+        Class::KernelOther => "interrupts, and other system calls",
         Class::VirtualMachine => "the rest of the emulator or the Java virtual machine",
-        Class::Unnamed => "functions that no symbol names, and nothing with a class calls",
+        Class::Unnamed => "functions without a symbol and without a classified caller",
     }
 }
 
@@ -110,7 +110,7 @@ pub fn known_pattern(of: &PatternShare) -> String {
         format!(" ({} below {name})", percent(of.function_share))
     });
     format!(
-        "{} of the samples {}{below}; {}",
+        "{} of CPU {}{below}; {}",
         percent(of.share),
         of.says,
         of.cure
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(
             stacks(&mixed).as_deref(),
             Some(
-                "stacks: 75 % unwound from copies (2,068 bytes a sample), 25 % by frame pointers"
+                "stacks: 75 % unwound from copies (2,068 bytes per sample), 25 % by frame pointers"
             )
         );
     }
@@ -207,19 +207,19 @@ mod tests {
             share: 0.0353,
             function: Some("$rabbit_router:find_routes/2".into()),
             function_share: 0.029,
-            says: "compile a match specification".into(),
+            says: "compiles a match specification".into(),
             cure: "RabbitMQ looks routes up by key".into(),
             source: "https://github.com/rabbitmq/rabbitmq-server/pull/4606".into(),
         };
         assert_eq!(
             known_pattern(&of),
-            "3.5 % of the samples compile a match specification (2.9 % below rabbit_router:find_routes/2); RabbitMQ \
-             looks routes up by key"
+            "3.5 % of CPU compiles a match specification (2.9 % below rabbit_router:find_routes/2); RabbitMQ looks \
+             routes up by key"
         );
         of.function = None;
         assert_eq!(
             known_pattern(&of),
-            "3.5 % of the samples compile a match specification; RabbitMQ looks routes up by key"
+            "3.5 % of CPU compiles a match specification; RabbitMQ looks routes up by key"
         );
     }
 

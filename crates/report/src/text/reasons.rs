@@ -3,10 +3,10 @@
 use archive::OwnFault;
 
 use super::stalls::longest_stall;
-use super::verdict::{Said, some_of};
+use super::verdict::{VerdictText, some_of};
 use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
 
-impl Said<'_> {
+impl VerdictText<'_> {
     /// How many operations had no end by the end of the measured phase, where that is more than a tenth.
     pub(super) fn still_open(&self) -> String {
         let own = self.e.ended.churn.iter().find(|churn| !churn.beside);
@@ -14,7 +14,7 @@ impl Said<'_> {
         let ended = own.map_or(0, |churn| churn.ended);
         match begun.saturating_sub(ended) {
             open if ended > 0 && open > 1 && open > begun / 10 => format!(
-                "; only {} of them ended in that time, {} a second, and {} were open at its end",
+                "; only {} of them ended in that time, {} per second, and {} were open at its end",
                 count(ended),
                 rate(ended as f64 / self.e.seconds),
                 count(open)
@@ -26,36 +26,42 @@ impl Said<'_> {
     /// Sent and requested rates, and the share sent late, unless nothing was sent.
     fn requested_and_sent(&self) -> String {
         let e = self.e;
-        let (sent, asked) = (rate(e.sent_rate), self.requested());
+        let (sent, requested) = (rate(e.sent_rate), self.requested());
         let late = match e.sent_rate {
             0.0 => String::new(),
             _ => format!(", {} of them over 1 ms late", percent(e.late_share)),
         };
-        format!("{sent} of {asked} {} were {}{late}", self.unit, self.begun)
+        format!("{sent} of {requested} {} were {}{late}", self.unit, self.begun)
+    }
+
+    /// A state of the producers, and its share of their time.
+    fn producers_were(&self, state: &str, share: f64) -> String {
+        let who = match self.e.is_churn() {
+            true => "the generator was",
+            false => "producers were",
+        };
+        match percent(share).as_str() {
+            "100 %" => format!("{who} always {state}"),
+            share => format!("{who} {state} {share} of the time"),
+        }
     }
 
     pub(super) fn reason(&self, code: &str) -> String {
         let e = self.e;
         let time = e.producers.unwrap_or_default();
-        let waited = |share: f64, what: &str| {
-            let whose = if e.is_churn() {
-                "time"
-            } else {
-                "producers' time"
-            };
-            format!("for {} of the {whose} {what}", percent(share))
-        };
         match code {
             "requested" => self.requested_and_sent(),
-            "in_flight_full" => waited(time.budget, "as many were in flight as may be"),
-            "no_credit" => waited(time.credit, "the broker gave no credit"),
-            "socket_full" => waited(time.socket, "the sockets took no more bytes"),
-            "blocked" => waited(time.blocked, "the broker had blocked the connection"),
-            "away" => waited(time.away, "there was no connection"),
-            "ready" => waited(time.ready, "one could go and waited for the event loop"),
-            "schedule" => waited(time.schedule, "none was due"),
+            "in_flight_full" => self.producers_were("at the in-flight limit", time.budget),
+            "no_credit" => self.producers_were("without credit", time.credit),
+            "socket_full" => self.producers_were("held up by full sockets", time.socket),
+            "blocked" => {
+                self.producers_were(&format!("blocked by the {}", self.target), time.blocked)
+            }
+            "away" => self.producers_were("without a connection", time.away),
+            "ready" => self.producers_were("held up by the event loop", time.ready),
+            "schedule" => self.producers_were("idle", time.schedule) + "; nothing was due",
             "consumers_behind" => format!(
-                "consumers got {} msg/s of the {} that were sent to them: a backlog grew",
+                "consumers received {} of {} msg/s sent to them: the backlog grew",
                 rate(e.received_rate),
                 rate(e.expected_rate.unwrap_or(0.0))
             ),
@@ -87,7 +93,7 @@ impl Said<'_> {
             false => format!("{} at {:.1} s until the end", it.name, it.from_s),
         };
         let faults: Vec<String> = self.e.ended.faults.iter().map(fault).collect();
-        format!("the run itself made faults: {}", some_of(&faults))
+        format!("the run's own faults: {}", some_of(&faults))
     }
 
     fn loop_busy(&self) -> String {
@@ -100,13 +106,13 @@ impl Said<'_> {
             // Without a schedule none is measured.
             0 => String::new(),
             worst => format!(
-                ", late by {} in the median second and {} at worst",
+                ", late by {} in the median second and by up to {}",
                 duration(e.loop_lag_median_ns),
                 duration(worst)
             ),
         };
         format!(
-            "{which} was at work for {} of the time{}{late}",
+            "{which} was busy {} of the time{}{late}",
             percent(e.at_work()),
             if e.spun { " (spinning)" } else { "" }
         )
@@ -114,10 +120,10 @@ impl Said<'_> {
 
     fn surroundings(&self, code: &str) -> String {
         let e = self.e;
-        let all = e.all_cores();
+        let (target, all) = (self.target, e.all_cores());
         match code {
             "broker_cpu" => self.broker_cpu(),
-            "broker_unknown" => "the broker's process is not known: its CPU is no evidence".to_owned(),
+            "broker_unknown" => format!("the {target}'s process, and so its CPU, is not known"),
             "affinity" => format!("bellows may use {} of this machine's {all} cores", e.cores),
             "machine_idle" => {
                 let others = e.other_cores().filter(|others| *others >= 0.1);
@@ -125,28 +131,31 @@ impl Said<'_> {
                     format!("; other processes used {others:.2} cores")
                 });
                 let idle = percent(e.idle.unwrap_or(0.0));
-                format!("{idle} of this machine's {all} cores stood idle{others}")
+                format!("{idle} of this machine's {all} cores were idle{others}")
             }
             "shared_cores" => format!(
-                "broker and generator share {}: what one uses the other lacks, so that the broker alone would reach \
-                 more",
+                "{target} and generator share {}: alone, the {target} would reach more",
                 counted(u64::from(all), "core")
             ),
             "relay" => format!(
-                "{} on this machine passes connections on to the broker: what is seen of the connections ends there",
+                "{} on this machine passes connections on to the {target}: TCP figures cover the way to it alone",
                 e.proxy.as_deref().unwrap_or("a process")
             ),
             "round_trip" => {
                 let idle = e.idle_answer_ns.map_or_else(String::new, |idle| {
-                    format!(", and the broker's simplest answer {} before the load began", duration(idle))
+                    format!(
+                        ", and the {target}'s simplest answer {} before the load began",
+                        duration(idle)
+                    )
                 });
-                format!("TCP's round trip took {} at best{idle}", duration(e.round_trip_ns.unwrap_or(0)))
+                let best = duration(e.round_trip_ns.unwrap_or(0));
+                format!("TCP's round trip took at least {best}{idle}")
             }
             "connections" => {
                 let tcp = e.connections.unwrap_or_default();
                 format!(
-                    "TCP had bytes in flight for {} of the time; the receive window at the other end was full for \
-                     {}, {} of the segments were sent again, and at the end a round trip took {}",
+                    "TCP had bytes in flight {} of the time; the peer's receive window was full {}, {} of the segments \
+                     were retransmitted, and at the end a round trip took {}",
                     percent(tcp.busy),
                     percent(tcp.peer_full),
                     percent(tcp.resent),
@@ -155,14 +164,13 @@ impl Said<'_> {
             }
             "capacity" => e.capacity.as_ref().map_or_else(String::new, |capacity| {
                 format!(
-                    "against the embedded broker on this machine the generator made {}{} msg/s ({})",
+                    "with the embedded broker on this machine the generator made {}{} msg/s ({})",
                     at_least(capacity.at_least),
                     rate(capacity.rate),
                     capacity.shape
                 )
             }),
-            _ => "what the generator could make on this machine is not known: run `bellows doctor --calibrate`"
-                .to_owned(),
+            _ => "the generator's capacity on this machine is not known: run `bellows doctor --calibrate`".to_owned(),
         }
     }
 
@@ -170,14 +178,14 @@ impl Said<'_> {
         let Some(used) = &self.e.broker else {
             return String::new();
         };
-        let mut text = format!("the broker used {:.2} cores", used.cores);
+        let mut text = format!("the {} used {:.2} cores", self.target, used.cores);
         if let Some(share) = used.busiest_thread {
             let name = used.busiest_thread_name.as_deref().unwrap_or("?");
             text += &format!(", its busiest thread ({name}) {} of one", percent(share));
         }
         if let Some(waited) = used.run_queue_wait.filter(|waited| *waited >= 0.01) {
             text += &format!(
-                "; its threads together waited {waited:.2} s each second in the run queue"
+                "; its threads together waited {waited:.2} s per second in the run queue"
             );
         }
         text

@@ -49,7 +49,7 @@ pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
     // Of equal ones the fewest clients.
     let best = known.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
     let (Some(first), Some(best)) = (known.first(), best) else {
-        return "no run has ended, so that nothing is known".to_owned();
+        return "no run has ended".to_owned();
     };
     let passes = |clients: u32| if clients == 1 { "passes" } else { "pass" };
     let pass = format!(
@@ -59,12 +59,12 @@ pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
         rate(best.1)
     );
     match best.0 == first.0 {
-        _ if best.1 <= 0.0 => "no message passed, so that nothing is known".to_owned(),
-        true if known.len() == 1 => format!("{pass}; no other number was run"),
-        true => format!("{pass}, and more of them pass no more"),
+        _ if best.1 <= 0.0 => "no message passed".to_owned(),
+        true if known.len() == 1 => format!("{pass}; no other number was tried"),
+        true => format!("{pass}; more of them pass no more"),
         false if first.1 <= 0.0 => format!("{pass}, and {} {} none", first.0, passes(first.0)),
         false => format!(
-            "{pass}, {} times what {} {}",
+            "{pass}, {} times as much as {} {}",
             three_digits(best.1 / first.1),
             first.0,
             passes(first.0)
@@ -77,7 +77,7 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     let noun = of.noun();
     let Some(law) = &of.law else {
         return vec![format!(
-            "no law can be fitted: that takes {LEAST_CLIENT_COUNTS} different numbers of {noun} with which messages \
+            "no law can be fitted: use at least {LEAST_CLIENT_COUNTS} different numbers of {noun} with which messages \
              pass"
         )];
     };
@@ -90,8 +90,8 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     }
     let [lost, contention, coherence] = found.lost(f64::from(most));
     let mut out = vec![format!(
-        "of what {most} {noun} would pass if none hindered another, {} is lost: {} to contention (waiting for what is \
-         shared), {} to coherence (each keeping in step with each other)",
+        "of the ideal throughput of {most} {noun}, {} is lost: {} to contention (waiting for shared resources), {} to \
+         coherence (keeping in step with each other)",
         percent(lost),
         percent(contention),
         percent(coherence)
@@ -99,7 +99,7 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     out.push(match law.peak {
         None => doubt(law.no_peak.unwrap_or(ScaleDoubt::NeverFalls), noun, most),
         Some(peak) if peak > f64::from(most) => format!(
-            "by the fitted law the throughput peaks at {} {noun}, beyond all that were tried: an extrapolation",
+            "by the fitted law the throughput peaks at {} {noun}, beyond the tried range: an extrapolation",
             three_digits(peak)
         ),
         Some(peak) => format!(
@@ -114,22 +114,22 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
 fn doubt(why: ScaleDoubt, noun: &str, most: u32) -> String {
     match why {
         ScaleDoubt::Generator(from) => format!(
-            "no peak of the broker is told: from {from} {noun} on the generator limited most runs, so that the curve \
-             is that of bellows and this machine; give it cores of its own"
+            "no peak of the broker: from {from} {noun} on the generator limited most runs, so the curve is that of \
+             bellows and this machine; give it cores of its own"
         ),
-        ScaleDoubt::PoorFit => format!(
-            "no peak is told: the throughputs do not follow the law, so that something else than contention and \
-             coherence decides what more {noun} pass"
-        ),
+        ScaleDoubt::PoorFit => {
+            "no peak: the throughputs do not follow the law, so something other than contention and coherence decides"
+                .to_owned()
+        }
         ScaleDoubt::NeverFalls => {
-            format!("by the fitted law more {noun} never pass less: no coherence is seen")
+            format!("by the fitted law more {noun} never pass less: coherence is 0")
         }
         ScaleDoubt::NotProven => format!(
-            "no peak is told: whether more {noun} ever pass less is not proven (the interval of \u{3ba} reaches 0, or \
-             is not known); longer runs, more of each (--confirm) or more than {most} {noun} would tell"
+            "no peak: a decline with more {noun} is not proven (the interval of \u{3ba} includes 0, or is not known); \
+             use longer runs, more of each (--confirm) or more than {most} {noun}"
         ),
         ScaleDoubt::FarBeyond => {
-            format!("no peak is told: it would lie beyond twice the {most} {noun} that were tried")
+            format!("no peak: it would be beyond twice the {most} {noun} tried")
         }
     }
 }
@@ -140,7 +140,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
     let is_each = throughputs(of).values().all(|it| it.len() == each as usize);
     let turns = match is_each {
         true => format!("{each} of each number in turns"),
-        false => format!("in turns; asked for were {each} of each number"),
+        false => format!("in turns; {each} of each number were requested"),
     };
     let runs = counted(of.runs.len() as u64, "run");
     let mut notes = vec![format!("{runs} of {}, unthrottled, {turns}", of.key)];
@@ -164,8 +164,8 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
         ));
         if computed(law).is_poor() {
             notes.push(format!(
-                "the law fits poorly (R\u{b2} {:.2}, a mean lies {} off the curve): something else than contention and \
-                 coherence decides, so that \u{3c3} and \u{3ba} explain little",
+                "the law fits poorly (R\u{b2} {:.2}, a mean is {} off the curve): something other than contention and \
+                 coherence decides, so \u{3c3} and \u{3ba} explain little",
                 law.r_squared,
                 percent(law.worst_residual)
             ));
@@ -174,7 +174,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
     let silent = of.runs.iter().filter(|it| it.throughput <= 0.0).count();
     if silent > 0 {
         notes.push(format!(
-            "in {silent} of {} no message passed: these are left out of the fit, which knows no such throughput",
+            "in {silent} of {} no message passed: the fit leaves these out",
             counted(of.runs.len() as u64, "run")
         ));
     }
@@ -185,8 +185,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
     let limited = limited.count();
     if limited > 0 {
         notes.push(format!(
-            "in {limited} of {} the generator was the limit: the curve says as much of bellows and its machine as of \
-             the broker",
+            "in {limited} of {} the generator was the limit: the curve is also that of bellows and its machine",
             counted(of.runs.len() as u64, "run")
         ));
     }
@@ -244,13 +243,13 @@ mod tests {
             for (said, is_true) in [
                 ("no run has ended", all.is_empty()),
                 ("no message passed", !all.is_empty() && best <= 0.0),
-                ("no other number was run", all.len() == 1 && best > 0.0),
+                ("no other number was tried", all.len() == 1 && best > 0.0),
                 (
                     "more of them pass no more",
                     all.len() > 1 && best > 0.0 && first >= best,
                 ),
                 ("none", first <= 0.0 && best > 0.0),
-                ("times what", first > 0.0 && best > first),
+                ("times as much as", first > 0.0 && best > first),
             ] {
                 assert_eq!(told.contains(said), is_true, "{said}: {told}: {points:?}");
             }
@@ -285,7 +284,7 @@ mod tests {
         let of = runs(&points, Some(law));
         assert_eq!(
             scale_headline(&of),
-            "8 producers pass 4,000 msg/s, 4.00 times what 1 passes"
+            "8 producers pass 4,000 msg/s, 4.00 times as much as 1 passes"
         );
         let explained = scale_explained(&of);
         // 1 + 0.1 * 7 + 0.005 * 56 = 1.98.
@@ -294,7 +293,7 @@ mod tests {
             "{explained:?}"
         );
         assert!(
-            explained[1].contains("peaks at 13.4 producers, beyond all"),
+            explained[1].contains("peaks at 13.4 producers, beyond the tried"),
             "{explained:?}"
         );
         assert_eq!(scale_notes(&of).len(), 2);
@@ -343,11 +342,11 @@ mod tests {
             "{notes:?}"
         );
         assert!(scale_explained(&runs(&points[..2], None))[0].contains("no law"));
-        assert!(scale_headline(&runs(&[], None)).contains("nothing is known"));
+        assert!(scale_headline(&runs(&[], None)).contains("no run has ended"));
         let falling = runs(&[(1, 50.0), (2, 40.0)], None);
         assert_eq!(
             scale_headline(&falling),
-            "1 producer passes 50.0 msg/s, and more of them pass no more"
+            "1 producer passes 50.0 msg/s; more of them pass no more"
         );
     }
 }

@@ -39,9 +39,9 @@ pub(super) fn longest_stall(stalls: &[&Stall], items: &str, role: ScenarioRole) 
     };
     let shorter = [Stalled::Broker, Stalled::Generator, Stalled::Machine].map(own);
     let of_all = shorter.iter().map(|it| it.1).sum::<usize>();
-    let told = stall(longest, items, role);
+    let text = stall(longest, items, role);
     if of_all == 0 {
-        return told;
+        return text;
     }
     let of_each = shorter.iter().filter(|it| it.1 > 0);
     let of_each: Vec<String> = of_each
@@ -52,7 +52,7 @@ pub(super) fn longest_stall(stalls: &[&Stall], items: &str, role: ScenarioRole) 
         })
         .collect();
     format!(
-        "{told}; {}: {}",
+        "{text}; {}: {}",
         counted(of_all as u64, "shorter stall"),
         of_each.join(", ")
     )
@@ -73,36 +73,38 @@ pub(super) fn stalled(
     wait: StallWait,
     fault: Option<&str>,
     unit: &str,
+    role: ScenarioRole,
 ) -> (String, &'static str) {
+    let target = role.target();
     let times = match stood.times {
         0 | 1 => String::new(),
-        times => format!(", the longest of {} times", count(times)),
+        times => format!(", the longest of {} stalls", count(times)),
     };
     let is_broker = who == Stalled::Broker;
     let text = format!(
         "{} at {:.1} s for {}{times} ({}, {} delayed{}): {}",
-        stopped(who, ScenarioRole::Broker.target()),
+        stopped(who, target),
         stood.at_s,
         seconds(stood.for_s),
         counted(stood.connections, "connection"),
         counted(stood.messages_delayed, one(unit)),
         in_all(stood),
         match (is_broker, stood.failed) {
-            (true, 0) => "the latencies hold all of it, as users would feel it".to_owned(),
+            (true, 0) => "latencies include the whole stall, as users would feel it".to_owned(),
             (true, failed) => format!(
-                "{} of them failed, and the latencies do not hold all of their waits",
+                "{} of them failed, and latencies include only part of their waits",
                 count(failed)
             ),
-            _ => "the latencies hold it, and are too high for the broker".to_owned(),
+            _ => format!("latencies include it, and are too high for the {target}"),
         }
     );
     if let Some(fault) = fault {
-        let text = format!("{text}; this run's own fault, {fault}, was on at that time");
+        let text = format!("{text}; it happened during this run's own fault, {fault}");
         return (text, "");
     }
     let threads = match who {
-        Stalled::Machine => "the broker and bellows",
-        _ => "its threads",
+        Stalled::Machine => format!("{target} and bellows"),
+        _ => "its threads".to_owned(),
     };
     match wait {
         StallWait::ForCores {
@@ -114,20 +116,21 @@ pub(super) fn stalled(
                  {other_cores:.1} cores",
                 seconds(waited)
             ),
-            "end what else runs on this machine, and run again",
+            "stop other programs on this machine, and run again",
         ),
         StallWait::Unknown => (
             format!(
-                "{text}; the machine was full in these seconds, and whether {threads} waited for a core is not known"
+                "{text}; the machine was full in these seconds, and it is not known whether {threads} waited for a \
+                 core"
             ),
-            "run again with free cores; if it stands still there too, look for garbage collection, a full disk or a \
-             paused machine at that time",
+            "run again with free cores; if it stalls again, look for garbage collection, a full disk or a paused \
+             machine at that time",
         ),
         StallWait::None if is_broker => (
             text,
             "look for garbage collection, a full disk or a paused machine at that time",
         ),
-        StallWait::None => (text, "leave bellows free cores, and run again"),
+        StallWait::None => (text, "give bellows free cores, and run again"),
     }
 }
 
@@ -138,7 +141,7 @@ pub(super) fn gone_away(stood: &Stood) -> String {
         _ => ", the longest time",
     };
     format!(
-        ", and none was left at {:.1} s for {}{times} ({} delayed{})",
+        "; none was left at {:.1} s for {}{times} ({} delayed{})",
         stood.at_s,
         seconds(stood.for_s),
         counted(stood.messages_delayed, "message"),
@@ -165,11 +168,21 @@ mod tests {
 
     #[test]
     fn a_wait_that_is_not_known_is_no_wait_of_nothing() {
-        let told = |wait| stalled(Stalled::Broker, &Stood::default(), wait, None, "messages");
-        assert!(!told(StallWait::None).0.contains("not known"));
-        let (text, advice) = told(StallWait::Unknown);
+        let role = ScenarioRole::Broker;
+        let stall = |wait| {
+            stalled(
+                Stalled::Broker,
+                &Stood::default(),
+                wait,
+                None,
+                "messages",
+                role,
+            )
+        };
+        assert!(!stall(StallWait::None).0.contains("not known"));
+        let (text, advice) = stall(StallWait::Unknown);
         assert!(
-            text.ends_with("whether its threads waited for a core is not known"),
+            text.ends_with("it is not known whether its threads waited for a core"),
             "{text}"
         );
         assert!(advice.starts_with("run again with free cores"), "{advice}");

@@ -3,55 +3,27 @@
 use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled, Verdict};
 use measure::ScenarioRole;
 
-use super::of_server;
 use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
 
 /// Makes the sentences of a verdict.
 pub fn verdict(verdict: &mut Verdict) {
-    let said = Said::new(&verdict.facts);
+    let text = VerdictText::new(&verdict.facts);
     if let Some(cause) = &verdict.cause {
-        let said = said.sentence(cause, verdict.limited_by);
+        let sentence = text.sentence(cause, verdict.limited_by);
         let first = verdict.reasons.first().filter(|reason| reason.decided);
         let first = first.map_or("", |reason| reason.code.as_str());
-        let sentence = said_first(&verdict.facts, cause, first) + &said;
-        verdict.sentence = for_role(sentence, verdict.facts.role());
+        verdict.sentence = text.beginning(cause, first) + &sentence;
     }
     for reason in &mut verdict.reasons {
-        reason.text = for_role(said.reason(&reason.code), verdict.facts.role());
-    }
-}
-
-/// A sentence on the loaded system.
-fn for_role(sentence: String, role: ScenarioRole) -> String {
-    match role {
-        ScenarioRole::Server => of_server(&sentence),
-        ScenarioRole::Broker | ScenarioRole::Watcher => sentence,
-    }
-}
-
-/// Beginning of a verdict about something else: a fault of the run itself, or a stall of the broker.
-fn said_first(facts: &Facts, cause: &Cause, first: &str) -> String {
-    use Lateness::{BrokerStalled, GeneratorStalled, MachineStalled};
-    let says_it = matches!(
-        cause,
-        Cause::BrokerStalled { .. }
-            | Cause::OwnFault { .. }
-            | Cause::RateMet {
-                late: Some(BrokerStalled | GeneratorStalled | MachineStalled)
-            }
-    );
-    let is_brokers = facts.stalls().any(|it| it.who == Stalled::Broker);
-    let said = Said::new(facts);
-    match first {
-        "own_fault" if !says_it => format!("{}; ", said.own_fault(false)),
-        "stalls" if !says_it && is_brokers => format!("{}; ", said.stood_still("the broker")),
-        _ => String::new(),
+        reason.text = text.reason(&reason.code);
     }
 }
 
 /// The facts, and the words for the counted items.
-pub(super) struct Said<'a> {
+pub(super) struct VerdictText<'a> {
     pub(super) e: &'a Facts,
+    /// Noun for the loaded system.
+    pub(super) target: &'static str,
     /// The unit of rates, such as `msg/s`.
     pub(super) unit: &'static str,
     /// Counted items, such as `messages`.
@@ -66,11 +38,13 @@ pub(super) struct Said<'a> {
     answers: &'static str,
 }
 
-impl<'a> Said<'a> {
+impl<'a> VerdictText<'a> {
     fn new(e: &'a Facts) -> Self {
+        let target = e.role().target();
         if e.role() == ScenarioRole::Server {
             Self {
                 e,
+                target,
                 unit: "requests/s",
                 items: "requests",
                 left: "left",
@@ -81,6 +55,7 @@ impl<'a> Said<'a> {
         } else if e.is_churn() {
             Self {
                 e,
+                target,
                 unit: "cycles/s",
                 items: "cycles",
                 left: "began",
@@ -91,6 +66,7 @@ impl<'a> Said<'a> {
         } else {
             Self {
                 e,
+                target,
                 unit: "msg/s",
                 items: "messages",
                 left: "left",
@@ -101,20 +77,54 @@ impl<'a> Said<'a> {
         }
     }
 
+    /// Beginning of a verdict about something else: a fault of the run itself, or a stall of the broker.
+    fn beginning(&self, cause: &Cause, first: &str) -> String {
+        use Lateness::{BrokerStalled, GeneratorStalled, MachineStalled};
+        let says_it = matches!(
+            cause,
+            Cause::BrokerStalled { .. }
+                | Cause::OwnFault { .. }
+                | Cause::RateMet {
+                    late: Some(BrokerStalled | GeneratorStalled | MachineStalled)
+                }
+        );
+        let is_brokers = self.e.stalls().any(|it| it.who == Stalled::Broker);
+        match first {
+            "own_fault" if !says_it => format!("{}; ", self.own_fault(false)),
+            "stalls" if !says_it && is_brokers => {
+                format!("{}; ", self.stood_still(&format!("the {}", self.target)))
+            }
+            _ => String::new(),
+        }
+    }
+
     fn sentence(&self, cause: &Cause, who: LimitedBy) -> String {
-        let said = self.cause(cause);
-        let said = match cause {
-            Cause::RateMet { .. } => said + &self.failed() + &self.still_open(),
-            Cause::ConsumersBehind { .. } | Cause::ConsumersSlow => said,
-            Cause::AllFailed => said,
-            Cause::BrokeOff => format!("undecided: {said}"),
-            _ => match who {
-                LimitedBy::Undecided => format!("undecided who limits: {said}"),
-                LimitedBy::Schedule => format!("limited by {said}"),
-                who => format!("limited by the {}: {said}", who.name()),
-            },
+        let sentence = match cause {
+            Cause::RateMet { late } => self.rate_met(*late) + &self.failed() + &self.still_open(),
+            Cause::ConsumersBehind { why } => format!(
+                "{}, but consumers received {} {}: {}",
+                self.met(),
+                rate(self.e.received_rate),
+                self.unit,
+                self.limited_by(why, who)
+            ),
+            Cause::ConsumersSlow | Cause::AllFailed => self.cause(cause),
+            _ => self.limited_by(cause, who),
         };
-        said + &self.could_have_made(who).unwrap_or_default()
+        sentence + &self.could_have_made(who).unwrap_or_default()
+    }
+
+    /// The limiting side, and why.
+    fn limited_by(&self, cause: &Cause, who: LimitedBy) -> String {
+        let why = self.cause(cause);
+        match who {
+            LimitedBy::Undecided => format!("undecided: {why}"),
+            LimitedBy::Schedule => format!("limited by {why}"),
+            LimitedBy::Broker => format!("limited by the {}: {why}", self.target),
+            LimitedBy::Generator | LimitedBy::Network => {
+                format!("limited by the {}: {why}", who.name())
+            }
+        }
     }
 
     /// The part that was too short; of a load that ended by itself the sending, whatever was received later.
@@ -126,10 +136,10 @@ impl<'a> Said<'a> {
         };
         match until > e.seconds {
             true => format!(
-                "all was sent in {:.2} s, too short to tell, and the last of it {ended} after {until:.2} s",
+                "all was sent in {:.2} s, too short to judge; the last was {ended} after {until:.2} s",
                 e.seconds
             ),
-            false => format!("only {:.2} s were measured, too short to tell", e.seconds),
+            false => format!("only {:.2} s were measured, too short to judge", e.seconds),
         }
     }
 
@@ -138,11 +148,13 @@ impl<'a> Said<'a> {
         let own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
         match own.map(|churn| churn.failed).sum() {
             0 => String::new(),
-            failed => format!(
-                "; {} failed",
-                counted(failed, self.items.trim_end_matches('s'))
-            ),
+            failed => format!("; {} failed", counted(failed, self.item())),
         }
+    }
+
+    /// One of the counted items: `message`.
+    fn item(&self) -> &'static str {
+        self.items.trim_end_matches('s')
     }
 
     /// Rate that the generator could have made, if measured and higher.
@@ -163,40 +175,29 @@ impl<'a> Said<'a> {
     fn cause(&self, cause: &Cause) -> String {
         let e = self.e;
         match cause {
-            Cause::BrokeOff => "the run broke off before its end".to_owned(),
+            Cause::BrokeOff => "the run failed before its end".to_owned(),
             Cause::AllFailed => {
                 let mut own = e.ended.churn.iter().filter(|churn| !churn.beside);
                 let failed = own.next().map_or(0, |churn| churn.failed);
-                format!(
-                    "all of {} failed",
-                    counted(failed, self.items.trim_end_matches('s'))
-                )
+                format!("every {} failed, {} in all", self.item(), count(failed))
             }
             Cause::TooShort => self.too_short(),
             Cause::NoLoad => "bellows sent and received no message".to_owned(),
-            Cause::RateMet { late } => self.rate_met(*late),
             Cause::ConsumersSlow => format!(
-                "the requested rate was met: all {} {} were sent, and consumers took {} at their own pace, as \
-                 requested",
-                self.requested(),
-                self.unit,
-                rate(e.received_rate)
-            ),
-            Cause::ConsumersBehind { why } => format!(
-                "the requested rate was met, all {} {} were sent, but consumers got {}: {}",
-                self.requested(),
-                self.unit,
+                "{}; consumers received {} {}, at their requested pace",
+                self.met(),
                 rate(e.received_rate),
-                self.cause(why)
+                self.unit
             ),
             Cause::ThinkTime => format!(
-                "the requested think time: producers waited {} of their time for the broker's answers",
-                percent(e.answers_share())
+                "the requested think time: producers waited {} of the time for the {}'s answers",
+                percent(e.answers_share()),
+                self.target
             ),
-            Cause::ServiceTime => "the requested service time of the consumers".to_owned(),
+            Cause::ServiceTime => "the consumers' requested service time".to_owned(),
             Cause::OwnFault { deliveries } => self.own_fault(*deliveries),
             Cause::StalledForCores => format!(
-                "{}, while it stopped answering for {} of the {}: stop them, and run again",
+                "{}; it stopped answering for {} of the {}: stop the other processes, and run again",
                 self.stalled_for_cores(Stalled::Broker),
                 self.stalled(Stalled::Broker),
                 seconds(e.seconds)
@@ -215,9 +216,10 @@ impl<'a> Said<'a> {
         let time = e.producers.unwrap_or_default();
         match cause {
             Cause::BothBusy => format!(
-                "the generator's event loop was at work for {} of the time and the broker's busiest thread for \
-                 {}: neither has anything left; {} would show whether the broker has",
+                "the generator's event loop was busy {} of the time, and the {}'s busiest thread {}: both are at \
+                 their limit; {} would show whether the {} can do more",
                 percent(e.at_work()),
+                self.target,
                 percent(
                     e.broker
                         .as_ref()
@@ -228,7 +230,8 @@ impl<'a> Said<'a> {
                     "several at once"
                 } else {
                     "more --threads"
-                }
+                },
+                self.target
             ),
             Cause::GeneratorBusy => {
                 let remedy = if e.is_churn() {
@@ -237,14 +240,14 @@ impl<'a> Said<'a> {
                     format!("use more --threads (now {})", e.loops.len())
                 };
                 format!(
-                    "its event loop was at work for {} of the time: {remedy}",
+                    "its event loop was busy {} of the time: {remedy}",
                     percent(e.at_work())
                 )
             }
             Cause::GeneratorLate => format!(
-                "for {} of the time {} were due and could go, and its event loop was at work for {}{}{}",
-                percent(time.ready),
+                "{} waited {} of the time for its event loop, which was busy {} of the time{}{}",
                 self.items,
+                percent(time.ready),
                 percent(e.at_work()),
                 match e.loop_lag_max_ns {
                     // Without a schedule none is measured.
@@ -254,15 +257,16 @@ impl<'a> Said<'a> {
                 self.others()
             ),
             Cause::NothingDue => format!(
-                "what was requested: for {} of the producers' time nothing was due",
+                "the requested load: producers had nothing due {} of the time",
                 percent(time.schedule)
             ),
             Cause::Unclear => format!(
-                "no cause stands out: {} waited {} of the time for the event loop, {} for the broker's answers, \
-                 {} for their sockets",
+                "no cause stands out: {} waited {} of the time for the event loop, {} for the {}'s answers, {} for \
+                 their sockets",
                 self.items,
                 percent(time.ready),
                 percent(time.budget),
+                self.target,
                 percent(time.socket)
             ),
             _ => self.broker(cause),
@@ -281,13 +285,13 @@ impl<'a> Said<'a> {
         match cause {
             Cause::BrokerStalled { .. } => {
                 format!(
-                    "{}, and what was due meanwhile waited",
-                    self.stood_still("it")
+                    "{}; {} due meanwhile had to wait",
+                    self.stood_still("it"),
+                    self.items
                 )
             }
             Cause::NoCredit => format!(
-                "it gave its publishers no credit for {} of the time: over AMQP 1.0 a broker says how many messages \
-                 it takes",
+                "it gave its publishers no credit for {} of the time (flow control of AMQP 1.0)",
                 percent(time.credit)
             ),
             Cause::Alarm => format!(
@@ -301,32 +305,33 @@ impl<'a> Said<'a> {
                 )
             }
             Cause::ConsumersIdle => format!(
-                "consumers were at work for {} of the time and the broker had CPU to spare: the queue may have been \
-                 empty, or deliveries waited for acknowledgements (try a larger --prefetch)",
-                percent(e.at_work())
+                "consumers were busy only {} of the time, and the {} had CPU to spare: the queue may have been empty, \
+                 or deliveries waited for acknowledgements (try a larger --prefetch)",
+                percent(e.at_work()),
+                self.target
             ),
             Cause::BrokerBusy { wait, busy } => {
                 format!("{}, and {}", self.wait(*wait), self.busy(*busy))
             }
             Cause::BrokerLacksCores { wait } => format!(
-                "{}; it used {cores}, and its threads together waited {:.2} s each second in the run queue: it had \
-                 too little CPU",
+                "{}; it used {cores}, and its threads together waited {:.2} s per second in the run queue: it had too \
+                 little CPU",
                 self.wait(*wait),
                 e.broker_run_queue_wait()
             ),
             Cause::BrokerSlow { wait } => format!(
-                "{}, though it used only {cores} and hardly waited for one: it waited for something else than CPU \
-                 (a disk, a lock, one full process)",
+                "{}, though it used only {cores} and hardly waited in the run queue: it waited for something other \
+                 than CPU (a disk, a lock, one busy process)",
                 self.wait(*wait)
             ),
             Cause::InFlightLimit => format!(
-                "its answer time and the in-flight limit: {}; the broker used {cores}, so try a larger {}",
+                "its answer time and the in-flight limit ({}); the {} used {cores}: try a larger {}",
                 self.window(),
+                self.target,
                 self.limit
             ),
             Cause::BrokerUnknown => {
-                let answers = self.wait(Awaited::Answers);
-                format!("its answers: {answers}; its CPU is not known")
+                format!("{}; its CPU is not known", self.wait(Awaited::Answers))
             }
             _ => self.way(cause),
         }
@@ -342,7 +347,7 @@ impl<'a> Said<'a> {
         if e.counted {
             let (all, rate) = (counted(e.ended.sent, "message"), rate(e.sent_rate));
             return format!(
-                "all that was requested was sent: {all}, {rate} {} on average",
+                "all requested messages were sent: {all}, {rate} {} on average",
                 self.unit
             );
         }
@@ -358,30 +363,25 @@ impl<'a> Said<'a> {
     fn rate_met(&self, late: Option<Lateness>) -> String {
         let e = self.e;
         let met = self.met();
-        let at_work = format!(
-            "its event loop was at work for {} of the time",
-            percent(e.at_work())
-        );
+        let late_share = percent(e.late_share);
         let Some(late) = late else {
             let lag = if e.loop_lag_max_ns < 1_000_000 {
                 String::new()
             } else {
-                format!(", late by {} at worst", duration(e.loop_lag_max_ns))
+                format!(", late by up to {}", duration(e.loop_lag_max_ns))
             };
             return format!(
-                "{met}, {} of them over 1 ms late; {at_work}{lag}",
-                percent(e.late_share)
+                "{met}, {late_share} of them over 1 ms late; the generator's event loop was busy {} of the time{lag}",
+                percent(e.at_work())
             );
         };
-        if late == Lateness::BrokerStalled {
-            return format!(
-                "{}; {met} all the same, {} of them over 1 ms late",
-                self.stood_still("the broker"),
-                percent(e.late_share)
-            );
-        }
         let why = match late {
-            Lateness::BrokerStalled => String::new(),
+            Lateness::BrokerStalled => {
+                return format!(
+                    "{}; {met}, {late_share} of them over 1 ms late",
+                    self.stood_still(&format!("the {}", self.target))
+                );
+            }
             Lateness::GeneratorStalled => {
                 format!(
                     "while bellows itself did not run (for {})",
@@ -394,22 +394,20 @@ impl<'a> Said<'a> {
                     self.stalled(Stalled::Machine)
                 )
             }
-            Lateness::OwnFault => format!("through {}", self.own_fault(false)),
+            Lateness::OwnFault => format!("because of {}", self.own_fault(false)),
             Lateness::Broker => self.broker_lateness(),
-            Lateness::Cores => format!("for want of CPU: {}", self.waited_for_core()),
+            Lateness::Cores => format!("for lack of CPU: {}", self.waited_for_core()),
             Lateness::Generator if e.loop_lag_max_ns < 1_000_000 => {
                 "and no cause stands out".to_owned()
             }
             Lateness::Generator => format!(
-                "although nothing held them up: its event loop was late by up to {}",
+                "because the generator's event loop was late by up to {}",
                 duration(e.loop_lag_max_ns)
             ),
         };
         format!(
-            "{met}; {} of the {} {} over 1 ms late, {why}",
-            percent(e.late_share),
-            self.items,
-            self.left
+            "{met}; {late_share} of the {} {} over 1 ms late, {why}",
+            self.items, self.left
         )
     }
 
@@ -424,12 +422,12 @@ impl<'a> Said<'a> {
         match longest {
             Some((longest, who)) if longest > waited * e.seconds => self.stalled_for_cores(who),
             _ if waited >= e.late_share * 0.5 => format!(
-                "its event loop waited {} of the time in the run queue{}",
+                "the generator's event loop waited {} of the time in the run queue{}",
                 percent(waited),
                 self.others()
             ),
             _ => format!(
-                "its event loop waited {} in the run queue, and {} were late for {}{}",
+                "the generator's event loop waited {} in the run queue, and {} were late for {}{}",
                 seconds(waited * e.seconds),
                 self.items,
                 seconds(e.late_time() * e.seconds),
@@ -442,12 +440,13 @@ impl<'a> Said<'a> {
     fn stalled_for_cores(&self, who: Stalled) -> String {
         let e = self.e;
         let whose = match who {
-            Stalled::Broker => "the broker's threads",
-            Stalled::Generator => "bellows' threads",
-            Stalled::Machine => "the broker's and bellows' threads",
+            Stalled::Broker => format!("the {}'s", self.target),
+            Stalled::Generator => "bellows'".to_owned(),
+            Stalled::Machine => format!("the {}'s and bellows'", self.target),
         };
         format!(
-            "{whose} waited {} in the run queue in the seconds of its stalls, and other processes took {:.1} of the {}",
+            "{whose} threads waited {} in the run queue in the seconds of its stalls, while other processes took \
+             {:.1} of the {}",
             seconds(e.waited_in_stalls(who).0),
             e.other_cores().unwrap_or(0.0),
             counted(e.all_cores().into(), "core")
@@ -468,10 +467,10 @@ impl<'a> Said<'a> {
         let Lacking { all, in_faults, .. } = of;
         let (faults, share) = (self.own_faults(), percent(in_faults / all));
         match scheduled {
-            true => format!("{faults}: {share} of the {items} that fell behind were due then"),
-            false => format!(
-                "{faults}: {share} of the {items} that the rate of its other seconds makes were lacking then"
-            ),
+            true => format!("{faults}: {share} of the late {items} were due then"),
+            false => {
+                format!("{faults}: {share} of the {items} missing against other seconds are from then")
+            }
         }
     }
 
@@ -491,10 +490,13 @@ impl<'a> Said<'a> {
         let waits = [
             (time.budget, format!("waiting for {}", self.answers)),
             (time.credit, "waiting for credit".to_owned()),
-            (time.socket, "waiting for the broker to read".to_owned()),
+            (
+                time.socket,
+                format!("waiting for the {} to read", self.target),
+            ),
             (
                 time.blocked,
-                "while the broker blocked its publishers".to_owned(),
+                format!("while the {} blocked its publishers", self.target),
             ),
             (time.away, "without a connection".to_owned()),
         ];
@@ -524,21 +526,21 @@ impl<'a> Said<'a> {
             (times > 0).then(|| format!("{}{often}", seconds(sum)))
         };
         let all = seconds(self.e.seconds);
-        let told = match (of(false), of(true)) {
+        let text = match (of(false), of(true)) {
             (silent, None) => format!(
                 "{broker} stopped answering for {} of the {all}",
                 silent.unwrap_or_default()
             ),
             (None, Some(away)) => {
-                format!("{broker} was away, with no connection for {away} of the {all}")
+                format!("{broker} was away (no connection) for {away} of the {all}")
             }
             (Some(silent), Some(away)) => format!(
-                "{broker} was away, with no connection for {away} of the {all}, and stopped answering for {silent}"
+                "{broker} was away (no connection) for {away} of the {all}, and stopped answering for {silent}"
             ),
         };
         match self.e.stalled_in_faults(Stalled::Broker) {
-            true => format!("{told}, during {}", self.own_faults()),
-            false => told,
+            true => format!("{text}, during {}", self.own_faults()),
+            false => text,
         }
     }
 
@@ -561,10 +563,11 @@ impl<'a> Said<'a> {
         let pinned = e.cores < all;
         match cause {
             Cause::OthersFillMachine => format!(
-                "other processes took {:.1} of the {}, the broker's threads together waited {:.1} s each \
-                 second for one, and the generator's {waited}: stop them, and run again",
+                "other processes took {:.1} of the {}, the {}'s threads together waited {:.1} s per second in the run \
+                 queue, and the generator's {waited}: stop the others, and run again",
                 e.other_cores().unwrap_or(0.0),
                 counted(all.into(), "core"),
+                self.target,
                 e.broker_run_queue_wait()
             ),
             Cause::GeneratorLacksCores {
@@ -578,15 +581,17 @@ impl<'a> Said<'a> {
                 }
             ),
             Cause::BothFillMachine => format!(
-                "broker ({:.1}) and generator ({:.1}) fill the {} that they share, and the generator's \
-                 {waited}: apart, both would do more, and it would show which does less",
+                "{} ({:.1}) and generator ({:.1}) fill the {} that they share, and the generator's {waited}: separate \
+                 machines would show which is slower",
+                self.target,
                 e.broker.as_ref().map_or(0.0, |used| used.cores),
                 e.client_cores.unwrap_or(0.0),
                 counted(all.into(), "core")
             ),
             Cause::MachineFull => format!(
-                "the machine is full and the generator's {waited}, but the broker's process is not known, so \
-                 nobody can say whether it is what takes the cores: name it (--pid)"
+                "the machine is full, and the generator's {waited}; the {}'s process, and so its CPU, is not known: \
+                 name it (--pid)",
+                self.target
             ),
             _ if pinned => format!(
                 "its {waited}: lift its CPU affinity, it may use {} of {all} cores",
@@ -599,6 +604,7 @@ impl<'a> Said<'a> {
     /// Sentence on a wait that the way to the broker may have caused.
     fn way(&self, cause: &Cause) -> String {
         let e = self.e;
+        let target = self.target;
         let answers = self.wait(Awaited::Answers);
         let proxy = e.proxy.as_deref().unwrap_or("a proxy");
         match cause {
@@ -608,8 +614,8 @@ impl<'a> Said<'a> {
                 self.limit
             ),
             Cause::ProxyWay => format!(
-                "{answers}, and all the way through {proxy} and back takes {} even without load: raise {}, or \
-                 connect to the broker itself",
+                "{answers}, and the way through {proxy} and back takes {} even without load: raise {}, or connect to \
+                 the {target} directly",
                 duration(e.idle_answer_ns.unwrap_or(0)),
                 self.limit
             ),
@@ -617,7 +623,7 @@ impl<'a> Said<'a> {
             Cause::NetworkFull => {
                 let tcp = e.connections.unwrap_or_default();
                 format!(
-                    "{}, but the broker's receive window only for {}; {} of the segments were sent again",
+                    "{}, but the {target}'s receive window only for {}; {} of the segments were retransmitted",
                     self.wait(Awaited::Sockets),
                     percent(tcp.peer_full),
                     percent(tcp.resent)
@@ -625,24 +631,24 @@ impl<'a> Said<'a> {
             }
             Cause::ProxyFull { wait } => match e.proxy_held_ns {
                 Some(held) if held.saturating_mul(2) >= e.answer_ns => format!(
-                    "{}, of which bytes stay in {proxy} for {}: it passes on no more; connect to the broker itself",
+                    "{}; bytes stay in {proxy} for {} of that: it passes on no more; connect to the {target} directly",
                     self.wait(*wait),
                     duration(held)
                 ),
                 _ => format!(
-                    "{}: {proxy} takes no more, though the broker reads what it passes on; connect to the broker \
-                     itself",
+                    "{}: {proxy} takes no more, though the {target} reads all that it gets; connect to the {target} \
+                     directly",
                     self.wait(*wait)
                 ),
             },
             Cause::ProxyHides { wait } => format!(
-                "{}, but {proxy} passes connections on to the broker, and which of the two is slow cannot be seen \
-                 from here: connect to the broker itself, or name its process (--pid)",
+                "{}, but {proxy} passes connections on to the {target}, which hides who is slow: connect to the \
+                 {target} directly, or name its process (--pid)",
                 self.wait(*wait)
             ),
             Cause::SlowEvenIdle => format!(
-                "{answers}, and even without load its simplest answer took {}, of which TCP's round trip is {}: a \
-                 proxy on the way, or the broker itself",
+                "{answers}; even without load the simplest answer took {}, TCP's round trip {} of it: either a proxy \
+                 or the {target} itself is slow",
                 duration(e.idle_answer_ns.unwrap_or(0)),
                 duration(e.round_trip_ns.unwrap_or(0))
             ),
@@ -654,10 +660,10 @@ impl<'a> Said<'a> {
                     .map_or_else(String::new, |tcp| {
                         format!(", and its receive window for {}", percent(tcp.peer_full))
                     });
-                format!("it did not read, {}{window}", self.wait(Awaited::Sockets))
+                format!("it did not read: {}{window}", self.wait(Awaited::Sockets))
             }
             _ => format!(
-                "{}: either the broker does not read, or the network is full",
+                "{}: either the {target} does not read, or the network is full",
                 self.wait(Awaited::Sockets)
             ),
         }
@@ -673,7 +679,7 @@ impl<'a> Said<'a> {
                     time.budget
                 };
                 let who = if self.e.is_churn() {
-                    format!("{} that were due", self.items)
+                    format!("due {}", self.items)
                 } else {
                     "producers".to_owned()
                 };
@@ -689,7 +695,8 @@ impl<'a> Said<'a> {
                 percent(time.credit)
             ),
             Awaited::Sockets => format!(
-                "sockets to it were full for {} of the time",
+                "sockets to the {} were full for {} of the time",
+                self.target,
                 percent(time.socket)
             ),
             Awaited::Deliveries => "consumers had time to spare".to_owned(),
@@ -706,9 +713,9 @@ impl<'a> Said<'a> {
         };
         match e.in_flight_limit {
             Some(limit) if e.answer_ns > 0 => format!("{} in flight x {answer}", count(limit)),
-            Some(limit) => format!("{} in flight, and none was confirmed", count(limit)),
+            Some(limit) => format!("{} in flight, none confirmed", count(limit)),
             None if e.answer_ns > 0 => answer,
-            None => "and none was confirmed".to_owned(),
+            None => "none confirmed".to_owned(),
         }
     }
 
@@ -719,11 +726,12 @@ impl<'a> Said<'a> {
         };
         match busy {
             Busy::Machine => format!("it fills the machine: {:.1} of {all}", used.cores),
-            Busy::Thread => format!(
-                "its thread {} used {} of a core",
-                used.busiest_thread_name.as_deref().unwrap_or("its busiest"),
-                percent(used.busiest_thread.unwrap_or(0.0))
-            ),
+            Busy::Thread => {
+                let name = used.busiest_thread_name.as_deref();
+                let thread = name.map_or_else(|| "busiest thread".to_owned(), |it| format!("thread {it}"));
+                let share = percent(used.busiest_thread.unwrap_or(0.0));
+                format!("its {thread} used {share} of a core")
+            }
             Busy::Cores => format!("it used {:.1} of {all}", used.cores),
         }
     }

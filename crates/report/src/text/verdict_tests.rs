@@ -90,19 +90,19 @@ fn each_cause_has_its_sentence() {
             Cause::InFlightLimit,
             Broker,
             &[
-                "in-flight limit: 2,000 in flight x 20.0 ms",
+                "in-flight limit (2,000 in flight x 20.0 ms until confirmed)",
                 "larger --max-pending",
             ],
         ),
         (
             Cause::BrokerSlow { wait },
             Broker,
-            &["only 2.8 of 8 cores", "something else than CPU"],
+            &["only 2.8 of 8 cores", "something other than CPU"],
         ),
         (
             Cause::BrokerLacksCores { wait },
             Broker,
-            &["0.73 s each second in the run queue", "too little CPU"],
+            &["0.73 s per second in the run queue", "too little CPU"],
         ),
         (Cause::BrokerUnknown, Broker, &["its CPU is not known"]),
         (
@@ -111,9 +111,9 @@ fn each_cause_has_its_sentence() {
                 times: 1,
             },
             Broker,
-            &["limited by the broker: it stopped answering for 600 ms"],
+            &["limited by the broker: it stopped answering for 600 ms of the 30.0 s; messages due"],
         ),
-        (Cause::RoundTrip, Network, &["a round trip takes 60.0 us"]),
+        (Cause::RoundTrip, Network, &["a round trip takes 60.0 µs"]),
         (
             Cause::ProxyWay,
             Network,
@@ -124,28 +124,28 @@ fn each_cause_has_its_sentence() {
                 wait: Awaited::Sockets,
             },
             Network,
-            &["takes no more, though the broker reads what it passes on"],
+            &["takes no more, though the broker reads all that it gets"],
         ),
         (
             Cause::ProxyHides {
                 wait: Awaited::Sockets,
             },
             Undecided,
-            &["sockets to it were full for 90 %"],
+            &["sockets to the broker were full for 90 %"],
         ),
         (
             Cause::BothBusy,
             Undecided,
             &[
-                "at work for 21 %",
-                "busiest thread for 97 %",
-                "neither has anything left",
+                "event loop was busy 21 %",
+                "busiest thread 97 %",
+                "both are at their limit",
             ],
         ),
         (
             Cause::GeneratorBusy,
             Generator,
-            &["at work for 21 % of the time: use more --threads (now 1)"],
+            &["its event loop was busy 21 % of the time: use more --threads (now 1)"],
         ),
         (
             Cause::GeneratorLacksCores { others: Some(1.0) },
@@ -160,7 +160,7 @@ fn each_cause_has_its_sentence() {
         (
             Cause::BrokerDoesNotRead,
             Broker,
-            &["it did not read, sockets to it were full for 90 %"],
+            &["it did not read: sockets to the broker were full for 90 %"],
         ),
         (
             Cause::NoCredit,
@@ -184,7 +184,7 @@ fn each_cause_has_its_sentence() {
         (
             Cause::TooShort,
             Undecided,
-            &["undecided who limits: only 30.00 s"],
+            &["undecided: only 30.00 s"],
         ),
         (
             Cause::Unclear,
@@ -221,7 +221,7 @@ fn of_a_load_that_ended_by_itself_the_sending_was_short() {
     let sentence = said(Cause::TooShort, LimitedBy::Undecided, facts);
     assert!(
         sentence.contains(
-            "all was sent in 0.02 s, too short to tell, and the last of it received after 7.20 s"
+            "all was sent in 0.02 s, too short to judge; the last was received after 7.20 s"
         ),
         "{sentence}"
     );
@@ -249,8 +249,8 @@ fn lateness_is_a_sentence_of_its_own() {
     let stalled = met(Some(Lateness::BrokerStalled), facts.clone());
     assert_eq!(
         stalled,
-        "the broker stopped answering for 600 ms of the 30.0 s; the requested rate was met: 100,000 msg/s all the \
-         same, 20 % of them over 1 ms late"
+        "the broker stopped answering for 600 ms of the 30.0 s; the requested rate was met: 100,000 msg/s, 20 % of \
+         them over 1 ms late"
     );
     let mut twice = facts.clone();
     twice.ended.stalls.push(Stall {
@@ -261,7 +261,7 @@ fn lateness_is_a_sentence_of_its_own() {
     });
     let away = met(Some(Lateness::BrokerStalled), twice);
     assert!(
-        away.starts_with("the broker was away, with no connection for 6.20 s of the 30.0 s, and stopped answering for \
+        away.starts_with("the broker was away (no connection) for 6.20 s of the 30.0 s, and stopped answering for \
                           600 ms;"),
         "{away}"
     );
@@ -284,7 +284,7 @@ fn lateness_is_a_sentence_of_its_own() {
     );
     let own = met(Some(Lateness::Generator), facts.clone());
     assert!(
-        own.ends_with("although nothing held them up: its event loop was late by up to 2.70 ms"),
+        own.ends_with("because the generator's event loop was late by up to 2.70 ms"),
         "{own}"
     );
     let mut on_time = facts.clone();
@@ -297,7 +297,8 @@ fn lateness_is_a_sentence_of_its_own() {
     let waited = met(Some(Lateness::Cores), slow);
     assert!(
         waited.contains(
-            "its event loop waited 1.20 s in the run queue, and messages were late for 1.50 s"
+            "for lack of CPU: the generator's event loop waited 1.20 s in the run queue, and messages were late for \
+             1.50 s"
         ),
         "{waited}"
     );
@@ -314,7 +315,7 @@ fn lateness_is_a_sentence_of_its_own() {
     });
     let on_time = met(None, facts);
     assert!(
-        on_time.contains("100,000 msg/s, 0.1 % of them over 1 ms late; its event loop"),
+        on_time.contains("100,000 msg/s, 0.1 % of them over 1 ms late; the generator's event loop"),
         "{on_time}"
     );
     assert!(
@@ -359,7 +360,7 @@ fn a_load_that_ends_with_its_messages_has_the_rate_that_was_sent() {
     (facts.counted, facts.ended.sent) = (true, 400);
     (facts.requested_rate, facts.sent_rate) = (Some(500.0), 200.0);
     let said = said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts);
-    let begins = "all that was requested was sent: 400 messages, 200 msg/s on average";
+    let begins = "all requested messages were sent: 400 messages, 200 msg/s on average";
     assert!(said.contains(begins), "{said}");
 }
 
@@ -461,17 +462,17 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
     let cause = || Cause::OwnFault { deliveries: false };
     assert_eq!(
         said(cause(), LimitedBy::Broker, facts.clone()),
-        "limited by the broker: this run's own kill of node 1: 88 % of the messages that fell behind were due then"
+        "limited by the broker: this run's own kill of node 1: 88 % of the late messages were due then"
     );
     let late = Some(Lateness::OwnFault);
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
-    assert!(met.ends_with("left over 1 ms late, through this run's own kill of node 1: 88 % of the messages that fell \
-                           behind were due then"), "{met}");
+    assert!(met.ends_with("left over 1 ms late, because of this run's own kill of node 1: 88 % of the late messages \
+                           were due then"), "{met}");
     let mut free = facts.clone();
     free.requested_rate = None;
     let free = said(cause(), LimitedBy::Broker, free);
     assert!(
-        free.ends_with("the rate of its other seconds makes were lacking then"),
+        free.ends_with("88 % of the messages missing against other seconds are from then"),
         "{free}"
     );
     // A stall at another time is none of it.
@@ -499,12 +500,12 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
         ..Verdict::default()
     };
     super::verdict(&mut verdict);
-    let begins = "this run's own faults (kill of node 1, stop): 88 % of the messages that fell behind were due then; \
+    let begins = "this run's own faults (kill of node 1, stop): 88 % of the late messages were due then; \
                   limited by";
     assert!(verdict.sentence.starts_with(begins), "{}", verdict.sentence);
     assert_eq!(
         verdict.reasons[0].text,
-        "the run itself made faults: kill of node 1 at 0.0 s for 21.3 s, stop at 25.0 s until the end"
+        "the run's own faults: kill of node 1 at 0.0 s for 21.3 s, stop at 25.0 s until the end"
     );
 }
 
@@ -520,19 +521,19 @@ fn what_waited_for_cores_while_it_stood_still_is_named() {
         broker_s: Some(0.5),
         own_s: None,
     }];
-    let told = "the broker's threads waited 500 ms in the run queue in the seconds of its stalls, and other processes \
-                took 1.8 of the 8 cores";
+    let told = "the broker's threads waited 500 ms in the run queue in the seconds of its stalls, while other \
+                processes took 1.8 of the 8 cores";
     let late = Some(Lateness::Cores);
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
     assert!(
-        met.ends_with(&format!("late, for want of CPU: {told}")),
+        met.ends_with(&format!("late, for lack of CPU: {told}")),
         "{met}"
     );
     let stalled = said(Cause::StalledForCores, LimitedBy::Undecided, facts);
     assert_eq!(
         stalled,
         format!(
-            "undecided who limits: {told}, while it stopped answering for 600 ms of the 30.0 s: stop them, and run \
+            "undecided: {told}; it stopped answering for 600 ms of the 30.0 s: stop the other processes, and run \
              again"
         )
     );

@@ -1,10 +1,10 @@
 //! Sentences of warnings: the observation, the number it puts in doubt and which way, and the remedy.
 
 use archive::{CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, SentOf, Tier, Warning};
-use measure::Nanos;
+use measure::{Nanos, ScenarioRole};
 
+use super::looks;
 use super::stalls::{gone_away, one, stalled};
-use super::{looks, of_server};
 use crate::numbers::{count, counted, percent, rate};
 
 /// Words of a broker, a library or a system within the sentence of a warning.
@@ -31,20 +31,23 @@ pub(crate) fn said_within(warning: &Warning) -> Option<SaidWithin> {
 /// Makes the sentence of a warning: text; remedy.
 #[must_use]
 pub fn warning(warning: &Warning) -> String {
-    let (text, remedy) = told(warning);
+    let (text, remedy) = text_and_remedy(warning);
     // Names the profile, where it is not the usual one.
     let text = match &warning.event {
         None => text,
         Some(event) => format!("{event}: {text}"),
     };
-    let sentence = if remedy.is_empty() {
-        text
-    } else {
-        format!("{text}; {remedy}")
-    };
+    if remedy.is_empty() {
+        return text;
+    }
+    format!("{text}; {remedy}")
+}
+
+/// Role of the loaded system, by which sentences name it.
+const fn role(warning: &Warning) -> ScenarioRole {
     match warning.of_server {
-        true => of_server(&sentence),
-        false => sentence,
+        true => ScenarioRole::Server,
+        false => ScenarioRole::Broker,
     }
 }
 
@@ -59,41 +62,46 @@ fn parts(parts: &[(u64, &str)]) -> String {
 
 /// Share of failed operations in the latencies.
 fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
-    let hold = "time-outs, which latencies hold with the time they waited";
-    let others = match timed_out {
-        0 => "and have no latency".to_owned(),
-        _ if timed_out >= failed => return format!("all by {hold}"),
-        _ => format!("{} by {hold}; the others have no latency", count(timed_out)),
-    };
-    format!("{others}: what users felt is worse than the percentiles say")
+    match timed_out {
+        0 => "and have no latency: users waited longer than the percentiles say".to_owned(),
+        _ if timed_out >= failed => {
+            "all by time-outs, which count in the latencies with the time waited".to_owned()
+        }
+        _ => format!(
+            "{} by time-outs, which count in the latencies with the time waited; the others have no latency: users \
+             waited longer than the percentiles say",
+            count(timed_out)
+        ),
+    }
 }
 
 /// Remedy for messages that had not come when the drain ended.
 const fn awaits_longer(warning: &Warning) -> &'static str {
     match warning.drain_cut {
         true => "let the drain end by itself",
-        false => "allow a longer phases.drain, or let consumers keep up",
+        false => "use a longer phases.drain, or consumers that keep up",
     }
 }
 
-/// Text and remedy of each code.
-fn told(w: &Warning) -> (String, &'static str) {
+/// Text and remedy of each finding.
+fn text_and_remedy(w: &Warning) -> (String, &'static str) {
+    let target = role(w).target();
     match &w.finding {
         Finding::DebugBuild {} => (
-            "this is a debug build of bellows, several times slower than a release build: rates and CPU of the \
-             client say nothing"
+            "this is a debug build of bellows, several times slower than a release build: rates and client CPU mean \
+             nothing"
                 .to_owned(),
             archive::RELEASE_BUILD,
         ),
         Finding::GeneratorSaturated { at_work, unit, .. } => (
             format!(
-                "an event loop of the generator was at work for {} of the time: the rate is its own limit, not the \
-                 broker's, and latencies are too high",
+                "an event loop of the generator was busy {} of the time: the generator limited the rate, not the \
+                 {target}, and latencies are too high",
                 percent(*at_work)
             ),
             match unit.as_str() {
-                "messages" => "use more --threads, and more cores if need be",
-                _ => "run several at once, and use more cores if need be",
+                "messages" => "use more --threads, and more cores if necessary",
+                _ => "run several at once, and use more cores if necessary",
             },
         ),
         // Without a schedule nothing has a time at which it should have been sent.
@@ -104,12 +112,12 @@ fn told(w: &Warning) -> (String, &'static str) {
             ..
         } => (
             format!(
-                "the generator's event loops took up to {} for a turn, in {} of the seconds half of the p99 or more: \
-                 ack response and end-to-end are too high by that",
+                "the generator's event loops took up to {} per pass, at least half of the p99 in {} of the seconds: \
+                 ack response and end-to-end are too high by that time",
                 Nanos(*lag_max_ns),
                 percent(*lag_seconds_share)
             ),
-            "leave it a free core, or lower the load",
+            "give bellows a free core, or lower the load",
         ),
         Finding::GeneratorLate {
             lag_max_ns,
@@ -118,7 +126,7 @@ fn told(w: &Warning) -> (String, &'static str) {
             ..
         } => (
             format!(
-                "the generator was late by up to {}, {} of the {} by over 1 ms: {} are too high by that",
+                "the generator was late by up to {}, {} of the {} by over 1 ms: {} are too high by that time",
                 Nanos(*lag_max_ns),
                 percent(*late_share),
                 unit,
@@ -127,22 +135,22 @@ fn told(w: &Warning) -> (String, &'static str) {
                     _ => "their times",
                 }
             ),
-            "leave it a free core, or lower the load",
+            "give bellows a free core, or lower the load",
         ),
-        Finding::TooFewCores { used } => too_few_cores(used),
+        Finding::TooFewCores { used } => too_few_cores(used, target),
         Finding::Stalled {
             who,
             stood,
             wait,
             fault,
             unit,
-        } => stalled(*who, stood, *wait, fault.as_deref(), unit),
+        } => stalled(*who, stood, *wait, fault.as_deref(), unit, role(w)),
         Finding::RateNotAchieved {
             unit,
             rates,
             not_begun,
             in_flight_limit,
-        } => rate_not_achieved(unit, *rates, *not_begun, *in_flight_limit),
+        } => rate_not_achieved(unit, *rates, *not_begun, *in_flight_limit, target),
         Finding::CpuSteal { steal } => (
             format!(
                 "the hypervisor took {} of the machine's CPU time: high percentiles are too high, and rates vary \
@@ -153,10 +161,10 @@ fn told(w: &Warning) -> (String, &'static str) {
         ),
         Finding::ClockNotSteady { clock } => (
             format!(
-                "the kernel keeps time by {clock}, which is slow to read and coarse: latencies below about 10 us are \
-                 in doubt, and reading it costs CPU"
+                "the kernel's clock source is {clock}, which is coarse and slow to read: latencies below about 10 µs \
+                 are inaccurate, and reading the clock costs CPU"
             ),
-            "see available_clocksource in /sys/devices/system/clocksource/clocksource0 for tsc or kvm-clock",
+            "switch to tsc or kvm-clock (/sys/devices/system/clocksource/clocksource0/available_clocksource)",
         ),
         Finding::ConnectionBlocked {
             times,
@@ -164,21 +172,19 @@ fn told(w: &Warning) -> (String, &'static str) {
             fault,
         } => (
             format!(
-                "the broker blocked publishers {} ({reasons}){}: rates are too low and latencies too high for its \
-                 speed{}",
+                "the broker blocked publishers {} ({reasons}){}: rates are too low and latencies too high{}",
                 counted(*times, "time"),
                 through(fault.as_deref()),
-                if fault.is_some() { "" } else { ", they show its alarm" }
+                if fault.is_some() { "" } else { " because of its alarm" }
             ),
             match fault {
                 Some(_) => "",
-                None => "raise its memory or disk limit, or consume what is published",
+                None => "raise its memory or disk limit, or add consumers",
             },
         ),
         Finding::NotSteadyState { change, seconds } => (
             format!(
-                "the rate {} by {} in the course of the {}: its average describes no state that \
-                 lasts",
+                "the rate {} by {} within the {}: the run has no steady state, and its averages mean little",
                 if *change > 0.0 { "rose" } else { "fell" },
                 percent(change.abs()),
                 counted(*seconds, "measured second")
@@ -192,7 +198,7 @@ fn told(w: &Warning) -> (String, &'static str) {
             last_failure,
         } => (
             format!(
-                "{} of {} of {page} failed, and their series have gaps; the last: {last_failure}",
+                "{} of {} of {page} failed, so its series have gaps; the last: {last_failure}",
                 count(*failed),
                 counted(*requests, "scrape")
             ),
@@ -213,38 +219,41 @@ fn told(w: &Warning) -> (String, &'static str) {
         } => looks::looked_into(*looks, commands, *seconds),
         Finding::NotPermitted { feature, instead } => (
             format!("the broker no longer permits the feature {feature}: {instead}"),
-            "ask for what stood in, or permit it in rabbitmq.conf (deprecated_features.permit.NAME = true)",
+            "request the replacement, or permit the feature in rabbitmq.conf (deprecated_features.permit.NAME = true)",
         ),
         Finding::NodeGone { nodes } => (
             format!(
-                "node{} {} of the cluster {} not there any more when the run ended: what it carried, its clients had \
-                 to find elsewhere",
+                "node{} {} of the cluster {} gone when the run ended: clients had to move to the other nodes",
                 if nodes.len() > 1 { "s" } else { "" },
                 numbers(nodes),
                 if nodes.len() > 1 { "were" } else { "was" },
             ),
-            "look whether the machine ran out of memory (dmesg), and into the node's log",
+            "check the node's log, and whether the machine ran out of memory (dmesg)",
         ),
         Finding::NothingSelected { page, what } => (
-            format!("of {page}, {what}"),
-            "change what is selected, or name the page that has it",
+            format!("{page}: {what}"),
+            "change the selection, or name the right page",
         ),
         Finding::CertificateNotChecked {} => (
-            "--insecure: the broker's certificate was not checked, so nobody knows whose numbers these are, or who \
-             saw the password"
-                .to_owned(),
-            "name the authority with --ca FILE (broker.ca)",
+            format!(
+                "--insecure: the {target}'s certificate was not checked: another server may have answered, and seen \
+                 the password"
+            ),
+            match w.of_server {
+                true => "name the authority with --ca FILE",
+                false => "name the authority with --ca FILE (broker.ca)",
+            },
         ),
         Finding::Interrupted { seconds } if w.drain_cut => (
             format!(
-                "the run was stopped in its drain, after all of its {seconds:.1} measured seconds: rates are right, \
-                 and what had not come by then is in no end-to-end latency"
+                "the run was stopped in its drain, after all of its {seconds:.1} measured seconds: rates are right; \
+                 messages that arrived later are in no end-to-end latency"
             ),
             "",
         ),
         Finding::Interrupted { seconds } => (
             format!(
-                "the run was stopped after {seconds:.1} measured seconds: what is printed is right for them, and \
+                "the run was stopped after {seconds:.1} measured seconds: its figures are right, but the run is \
                  shorter than planned"
             ),
             "",
@@ -256,7 +265,7 @@ fn told(w: &Warning) -> (String, &'static str) {
         } => (load_ended(*seconds, *planned_s, *load), ""),
         Finding::TooFewSamples { latencies } => (
             format!(
-                "too few samples for {}: a percentile needs 10 samples beyond it, those values are single events",
+                "too few samples for {}: a percentile needs 10 samples beyond it; these values are single events",
                 too_few_samples(latencies)
             ),
             "measure longer, or at a higher rate",
@@ -276,14 +285,14 @@ fn told(w: &Warning) -> (String, &'static str) {
                     (*duplicated, "delivered again without the redelivered flag"),
                     (*corrupt, "damaged"),
                 ]),
-                by_chance(*corrupt, *foreign)
+                perhaps_foreign(*corrupt, *foreign)
             ),
-            "look for limits of length or age on the queue, and into the broker's log; with automatic acknowledgement \
-             also for lost connections among the events: what waits for a consumer is lost with its connection",
+            "check the queue's length and age limits, and the broker's log; with automatic acknowledgement also the \
+             events for lost connections, since deliveries in flight are lost with their connection",
         ),
         Finding::MessagesOutstanding { sent, outstanding } => (
             format!(
-                "of {}, {} confirmed and not delivered when the drain ended, and the broker may still hold that: it is \
+                "of {}, {} confirmed and not delivered when the drain ended; the broker may still hold them: they are \
                  in no end-to-end latency, and would be among the longest",
                 counted(*sent, "message"),
                 count(*outstanding)
@@ -296,15 +305,15 @@ fn told(w: &Warning) -> (String, &'static str) {
             drained_s,
         } => (
             format!(
-                "{} not received by the end of the drain ({drained_s:.1} s){}: no end-to-end latency holds them, and \
-                 theirs would be among the longest",
+                "{} not received by the end of the drain ({drained_s:.1} s){}: they are in no end-to-end latency, and \
+                 would be among the longest",
                 match sent {
                     Some(1) => format!("of 1 delivery, {}", count(*missing)),
                     Some(sent) => format!("of {} deliveries, {}", count(*sent), count(*missing)),
                     None => format!("at least {}", counted(*missing, "message")),
                 },
                 match sent {
-                    Some(_) => ", and without confirms nobody knows whether the broker has them",
+                    Some(_) => "; without confirms nobody knows whether the broker has them",
                     None => "",
                 }
             ),
@@ -317,8 +326,8 @@ fn told(w: &Warning) -> (String, &'static str) {
             for_good,
         } => (
             format!(
-                "of the messages, {}: they count in the latencies with the time they had waited at the end, so high \
-                 percentiles and the maximum are at least what is printed",
+                "of the messages, {}: they count in the latencies with the time waited until the end, so high \
+                 percentiles and the maximum are lower bounds",
                 parts(&[
                     (*unanswered, "without an answer"),
                     (*unsent, "due and never sent")
@@ -326,21 +335,15 @@ fn told(w: &Warning) -> (String, &'static str) {
             ),
             match (unanswered, unsent) {
                 _ if *for_good => "",
-                _ if *gone => {
-                    "find out why the broker went away: its log, and the machine's at that time"
-                }
+                _ if *gone => "find out why it went away: check its log, and the machine's",
                 _ if w.drain_cut => awaits_longer(w),
-                (_, 0) => {
-                    "the broker had not answered when the drain ended: give it more time (phases.drain), or find out \
-                     in its log why it is slow"
-                }
+                (_, 0) => "use a longer phases.drain, or find out in its log why it is slow",
                 (0, _) => {
-                    "more messages were due than could be sent by the end of the measured phase: the verdict says what \
-                     held them up; request a lower rate, or remove that limit"
+                    "the verdict says what delayed them; request a lower rate, or remove that limit"
                 }
                 _ => {
-                    "more messages were due than could be sent and answered: the verdict says what held them up; \
-                     request a lower rate, or give the broker more time for answers (phases.drain)"
+                    "the verdict says what delayed them; request a lower rate, or use a longer phases.drain for the \
+                     answers"
                 }
             },
         ),
@@ -358,7 +361,7 @@ fn told(w: &Warning) -> (String, &'static str) {
                     (*nacked, "refused (nack)"),
                     (
                         *returned,
-                        "returned (no queue is bound where they were sent; answered all the same, so in `completed`)"
+                        "returned (no queue is bound; they were answered, so `completed` counts them)"
                     ),
                     (
                         *not_confirmed,
@@ -370,19 +373,19 @@ fn told(w: &Warning) -> (String, &'static str) {
                 ]),
                 match (nacked, not_confirmed) {
                     (0, 0) => "",
-                    (_, 0) => ": those refused are missing from `completed` and from the latencies",
+                    (_, 0) => ": `completed` and the latencies lack the refused ones",
                     (0, _) =>
-                        ": those not confirmed are missing from `completed`; in the latencies they count with the \
-                         time until a connection was back",
+                        ": `completed` lacks the unconfirmed ones; the latencies count them with the time until the \
+                         reconnect",
                     _ =>
-                        ": those refused are missing from `completed` and from the latencies; those not confirmed \
-                         from `completed`, and count in the latencies with the time until a connection was back",
+                        ": `completed` and the latencies lack the refused ones; `completed` also lacks the \
+                         unconfirmed ones, which the latencies count with the time until the reconnect",
                 }
             ),
             match nacked + not_confirmed {
-                0 => "bind a queue where they are sent",
+                0 => "bind a queue to the exchange",
                 _ if *nacked == 0 && fault.is_some() => "",
-                _ => "look for a queue's limits and its leader, and into the broker's log",
+                _ => "check the queue's limits and its leader, and the broker's log",
             },
         ),
         Finding::BrokerGone {
@@ -391,24 +394,24 @@ fn told(w: &Warning) -> (String, &'static str) {
             fault: Some(fault),
         } => (
             format!(
-                "{} down when the run ended{}, for its own {fault} was for good: rates hold the time since then, and \
-                 latencies what waited until the end",
+                "{} down when the run ended, because its own {fault} is permanent{}: rates and latencies include \
+                 that time",
                 was_or_were(*connections, "connection"),
                 away.as_ref().map_or_else(String::new, gone_away)
             ),
-            "the ledger says what had been confirmed and was not received; with `for` the fault ends, and what was \
-             killed comes back",
+            "the ledger says what was confirmed and not received; with `for` the fault ends, and a killed node comes \
+             back",
         ),
         Finding::BrokerGone {
             connections, away, ..
         } => (
             format!(
-                "{} down when the run ended, and did not come back{}: rates are too low, and latencies hold what \
-                 waited until then",
+                "{} down when the run ended, and did not come back{}: rates are too low, and latencies include the \
+                 wait",
                 was_or_were(*connections, "connection"),
                 away.as_ref().map_or_else(String::new, gone_away)
             ),
-            "look into the broker's log, and at the node of each queue; allow a longer run",
+            "check the broker's log, and the node of each queue; or use a longer run",
         ),
         Finding::ConnectionsLost {
             connections,
@@ -416,14 +419,14 @@ fn told(w: &Warning) -> (String, &'static str) {
             fault,
         } => (
             format!(
-                "{} lost{}{}: latencies hold the whole wait, and averages describe no state that lasts",
+                "{} lost{}{}: latencies include the whole wait, and averages describe no steady state",
                 was_or_were(*connections, "connection"),
                 through(fault.as_deref()),
                 away.as_ref().map_or_else(String::new, gone_away)
             ),
             match fault {
                 Some(_) => "",
-                None => "look at the chart, and into the broker's log",
+                None => "look at the chart, and check the broker's log",
             },
         ),
         Finding::CyclesFailed {
@@ -453,34 +456,33 @@ fn told(w: &Warning) -> (String, &'static str) {
             each,
         } => (
             format!(
-                "the profiler lost {} of {}: shares of functions are too low where it was busiest",
+                "the profiler lost {} of {}: functions that ran when it was busiest have too low shares",
                 count(*lost),
                 counted(samples + lost, "sample")
             ),
             match w.event.as_deref() {
                 Some(it) if it.starts_with("off-cpu") => {
-                    "set profile.stacks = \"frame-pointers\": such samples are smaller; or leave bellows more CPU"
+                    "set profile.stacks = \"frame-pointers\" for smaller samples, or leave bellows more CPU"
                 }
-                _ if *each => {
-                    "sample fewer of the events that count each call, or leave bellows more CPU"
-                }
+                _ if *each => "sample a rarer event, or leave bellows more CPU",
                 _ => "lower profile.frequency",
             },
         ),
         Finding::ProfilerThrottled { times } => (
             format!(
-                "the kernel throttled the profiler {}: there are gaps in the profile",
+                "the kernel throttled the profiler {}: the profile has gaps",
                 counted(*times, "time")
             ),
             "lower profile.frequency, or raise kernel.perf_cpu_time_max_percent",
         ),
         Finding::ArchiveIncomplete { file, folder, why } => (
             format!(
-                "{file} in {folder} could not be written: {why}. What was printed is right, but the archive lacks it"
+                "{file} in {folder} could not be written: {why}. The printed figures are right, but the archive is \
+                 incomplete"
             ),
             "make room or restore the folder, and run again",
         ),
-        Finding::ProfileIncomplete { gap } => profile_gap(gap, w.tier),
+        Finding::ProfileIncomplete { gap } => profile_gap(gap, w.tier, target),
     }
 }
 
@@ -489,13 +491,13 @@ fn numbers(nodes: &[usize]) -> String {
     all.join(", ")
 }
 
-/// Chance that damaged messages are others', where others' came, too.
-fn by_chance(corrupt: u64, foreign: u64) -> String {
+/// Doubt about damaged messages where other programs' messages came, too.
+fn perhaps_foreign(corrupt: u64, foreign: u64) -> String {
     match (corrupt, foreign) {
         (0, _) | (_, 0) => String::new(),
         (_, foreign) => format!(
-            " (cannot tell at 12 to 15 bytes, where bodies have no check and some of the {} of other programs that \
-             came look damaged by chance: send 16 bytes or more)",
+            " (inconclusive: {} of other programs came, and bodies of 12 to 15 bytes have no check, so a few of them \
+             look damaged; send 16 bytes or more)",
             counted(foreign, "message")
         ),
     }
@@ -510,7 +512,7 @@ fn through(fault: Option<&str>) -> String {
 
 fn load_ended(seconds: f64, planned_s: f64, load: Option<u64>) -> String {
     let (whom, so) = match load {
-        None => ("the load".to_owned(), "what is printed is right for them"),
+        None => ("the load".to_owned(), "its figures are right for that time"),
         Some(load) => (
             format!("the program of load {load}"),
             "the others went on without it",
@@ -523,14 +525,17 @@ fn load_ended(seconds: f64, planned_s: f64, load: Option<u64>) -> String {
     format!("{whom} ended by itself {when}: {so}")
 }
 
-fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
+fn profile_gap(gap: &ProfileGap, tier: Tier, target: &str) -> (String, &'static str) {
     match gap {
         ProfileGap::Names { unknown_share } => (
             format!(
-                "{} of the samples hold a frame without a name: shares of functions are too low by what ran in those",
+                "{} of the samples hold a frame without a name: shares of functions are too low by that much",
                 percent(*unknown_share)
             ),
-            "install the debug symbols of the broker and its runtime, or one that is not stripped",
+            match target {
+                "broker" => "install debug symbols of the broker and its runtime, or unstripped builds",
+                _ => "install debug symbols of the server and its runtime, or unstripped builds",
+            },
         ),
         ProfileGap::Callers {
             complete_share,
@@ -539,7 +544,7 @@ fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
         } => (
             format!(
                 "{} of the stacks reach the root of their thread or Erlang process: total shares of callers are too \
-                 low, shares at the leaf (self) hold",
+                 low; self shares are right",
                 percent(*complete_share)
             ),
             match tier == Tier::Note || *copied_share > 0.5 {
@@ -549,8 +554,8 @@ fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
         ),
         ProfileGap::Samples { cpu_share } => (
             format!(
-                "the samples stand for {} of the CPU time that the broker used: threads that wake for less than a \
-                 millisecond at a time have too few, and shares are of what was sampled",
+                "the samples cover {} of the {target}'s CPU time: short wake-ups are undersampled, and shares are of \
+                 the sampled part",
                 percent(*cpu_share)
             ),
             "a higher frequency does not help (`bellows help stacks`): compare runs of the same rate",
@@ -561,7 +566,7 @@ fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
                  asm_exc_debug): shares of its own functions are too low",
                 percent(*probes_share)
             ),
-            "take the event cpu in a run without malloc, malloc-bytes, malloc-held and free",
+            "sample the event cpu in a run without malloc, malloc-bytes, malloc-held and free",
         ),
         ProfileGap::Other { why } => (why.clone(), ""),
     }
@@ -571,22 +576,22 @@ fn profile_gap(gap: &ProfileGap, tier: Tier) -> (String, &'static str) {
 fn whole_stacks(runtime: &str) -> &'static str {
     match runtime {
         "erlang" => {
-            "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or start the node \
+            "let bellows copy stacks (root, or the capabilities BPF and PERFMON: `bellows doctor`), or start the node \
              with +JPperf true, for frame pointers"
         }
         "java" => "start the Java virtual machine with -XX:+PreserveFramePointer",
         _ => {
-            "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or build the program \
-             and its libraries with frame pointers (-fno-omit-frame-pointer)"
+            "let bellows copy stacks (root, or the capabilities BPF and PERFMON: `bellows doctor`), or build the \
+             program and its libraries with frame pointers (-fno-omit-frame-pointer)"
         }
     }
 }
 
-fn too_few_cores(used: &CoresUsed) -> (String, &'static str) {
+fn too_few_cores(used: &CoresUsed, target: &str) -> (String, &'static str) {
     let cores = counted(used.cores.into(), "core");
     let (broker, client) = (used.broker_cores, used.client_cores);
     let waits = format!(
-        "event loops waited {} of the time in the run queue, the broker's threads together {:.2} s each second",
+        "event loops waited {} of the time in the run queue, the {target}'s threads together {:.2} s per second",
         percent(used.run_queue_wait),
         used.broker_run_queue_wait
     );
@@ -595,8 +600,8 @@ fn too_few_cores(used: &CoresUsed) -> (String, &'static str) {
     let met = used.rate_met;
     if others > 0.0 {
         let text = format!(
-            "other processes took {others:.1} of the {cores} that the broker ({broker:.1}) and bellows \
-             ({client:.1}) run on ({waits}): {}",
+            "other processes took {others:.1} of the {cores} that {target} ({broker:.1}) and bellows ({client:.1}) \
+             run on ({waits}): {}",
             if met {
                 "latencies are too high"
             } else {
@@ -606,7 +611,7 @@ fn too_few_cores(used: &CoresUsed) -> (String, &'static str) {
         return (text, "stop them, and run again");
     }
     let text = format!(
-        "the broker used {broker:.1} cores and bellows {client:.1} of the {cores} they share ({waits}): apart, {}",
+        "{target} ({broker:.1}) and bellows ({client:.1}) share {cores} ({waits}): on separate machines, {}",
         if met {
             "latencies would be lower"
         } else {
@@ -615,7 +620,7 @@ fn too_few_cores(used: &CoresUsed) -> (String, &'static str) {
     );
     (
         text,
-        "use a machine with more cores for both, or put the broker on another",
+        "use a machine with more cores, or run bellows on another",
     )
 }
 
@@ -632,8 +637,8 @@ fn too_few_samples(latencies: &[FewSamples]) -> String {
         }
     }
     let percentiles = percentiles.iter();
-    let told = percentiles.map(|(percentile, all)| format!("{percentile} and above of {all}"));
-    told.collect::<Vec<_>>().join(", ")
+    let all = percentiles.map(|(percentile, all)| format!("{percentile} and above of {all}"));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// A number of things that something became of: `1 connection was`, `2 connections were`.
@@ -645,13 +650,13 @@ fn was_or_were(number: u64, what: &str) -> String {
 /// Faults that failed, did not begin, or began late.
 fn faults_missed(faults: &MissedFaults) -> (String, &'static str) {
     let missed = parts(&[
-        (faults.failed, "could not be done"),
+        (faults.failed, "failed"),
         (faults.not_begun, "had not begun when the run ended"),
     ]);
     let late = faults.late;
     let late = (late > 0).then(|| {
         format!(
-            "{} up to {:.1} s after the time in the experiment, because the one before took longer",
+            "{} up to {:.1} s late, because the one before took longer",
             match late {
                 1 => "1 began".to_owned(),
                 late => format!("{} began", count(late)),
@@ -663,20 +668,20 @@ fn faults_missed(faults: &MissedFaults) -> (String, &'static str) {
         "" => String::new(),
         first => format!(" ({first})"),
     };
-    let said = [
+    let all = [
         (!missed.is_empty()).then(|| format!("{missed}{first}")),
         late,
     ];
-    let said: Vec<_> = said.into_iter().flatten().collect();
+    let all: Vec<_> = all.into_iter().flatten().collect();
     (
         format!(
-            "of {}, {}: the run does not show what its experiment says",
+            "of {}, {}: the run differs from its experiment",
             counted(faults.planned, "fault"),
-            said.join("; ")
+            all.join("; ")
         ),
         match faults.failed {
             0 => "leave more time between faults: RabbitMQ is back some ten seconds after a kill",
-            _ => "look into the broker's log, and whether the machine ran out of memory (dmesg)",
+            _ => "check the broker's log, and whether the machine ran out of memory (dmesg)",
         },
     )
 }
@@ -686,11 +691,12 @@ fn rate_not_achieved(
     rates: Option<SentOf>,
     not_begun: u64,
     in_flight_limit: u64,
+    target: &str,
 ) -> (String, &'static str) {
     let Some(rates) = rates.filter(|_| not_begun == 0) else {
         let text = format!(
-            "{} due and found no room before the end: they count in the latencies with the time that they had \
-             waited by then (--max-open, {} = {})",
+            "{} due and did not begin before the end, for too many were open: they count in the latencies with the \
+             time waited (--max-open, {} = {})",
             was_or_were(not_begun, one(unit)),
             match unit {
                 "requests" => "the probe's max-open",
@@ -699,20 +705,19 @@ fn rate_not_achieved(
             count(in_flight_limit)
         );
         let remedy = match rates {
-            None => "raise it, or request fewer",
+            None => "raise it, or request a lower rate",
             Some(_) => "see the verdict for why",
         };
         return (text, remedy);
     };
-    let what = match unit {
-        "cycles" => "were begun",
-        _ => "were sent",
+    let verb = match unit {
+        "cycles" => "begun",
+        _ => "sent",
     };
     let text = format!(
-        "{} {} a second {what} where {} were requested: rates are the broker's or the generator's, not the schedule's, \
-         and latencies hold what waited",
+        "{} {unit} per second were {verb} of {} requested: {target} or generator limited the rate, and latencies \
+         include the backlog",
         rate(rates.sent),
-        unit,
         rate(rates.requested)
     );
     (text, "see the verdict for why")

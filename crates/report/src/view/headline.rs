@@ -503,12 +503,12 @@ fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> Option<Strin
     })
 }
 
-/// `198 connections a second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
+/// `198 connections per second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
 pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     let what = match of.role {
-        ScenarioRole::Server => format!("requests a second answered by {}", of.kind),
-        _ if of.unit == "cycles" => format!("{} a second opened and closed", of.kind),
-        _ => format!("{} a second", of.kind),
+        ScenarioRole::Server => format!("requests per second answered by {}", of.kind),
+        _ if of.unit == "cycles" => format!("{} per second opened and closed", of.kind),
+        _ => format!("{} per second", of.kind),
     };
     let mut text = format!("{} {what}{}", three_digits(of.rate), length(phases));
     if let Some(asked) = of_requested(of.requested.as_ref(), of.rate) {

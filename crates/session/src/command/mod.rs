@@ -325,12 +325,12 @@ impl Running<'_> {
 fn nothing_measured(has_left: bool) -> Error {
     let (why, help) = match has_left {
         true => (
-            "what they had started still ran",
-            "end the script with `wait`, or take away the `&`",
+            "their child processes still ran",
+            "end the script with `wait`, or remove the `&`",
         ),
         false => (
             "in the warm-up",
-            "have them run for longer, or shorten phases.warmup",
+            "run them longer, or shorten phases.warmup",
         ),
     };
     Error::Program(Problem::new(

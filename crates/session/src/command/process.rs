@@ -115,7 +115,7 @@ impl Process {
         match said.map_err(|error| error.to_string())? {
             Some(Message::Started(id)) => process.id = Some(id),
             Some(Message::Failed(reason) | Message::Exited(reason)) => return Err(reason),
-            Some(Message::Gone) => return Err("its guardian is gone".to_owned()),
+            Some(Message::Gone) => return Err("its guardian process ended".to_owned()),
             None => return Err(format!("not within {} s", START_TIMEOUT.as_secs())),
         }
         Ok(process)
@@ -155,7 +155,7 @@ impl Process {
                 }
                 Some(Ok(None)) => None,
                 Some(Ok(Some(Message::Gone)) | Err(_)) | None => {
-                    Some("its guardian is gone".to_owned())
+                    Some("its guardian process ended".to_owned())
                 }
             };
             self.has_left = self.is_over() && !self.running().is_empty();
@@ -222,18 +222,18 @@ impl Process {
         let status = self.status.take();
         self.kill();
         let output = self.output();
-        let told = if self.told { "told to end: " } else { "" };
+        let told = if self.told { "asked to end: " } else { "" };
         let timed_out = match status.as_deref() {
             Some(TIMED_OUT) if self.program.names(TIMEOUT) => " (timeout ended it)",
             _ => "",
         };
         let left = match (stayed, has_left) {
-            (true, _) => "; what it had started did not end and was killed",
-            (false, true) => "; what it had started still ran and was told to end",
+            (true, _) => "; its child processes did not end and were killed",
+            (false, true) => "; its child processes still ran and were terminated",
             (false, false) => "",
         };
         let status = status.map_or_else(
-            || "killed: it did not end when it was told to".to_owned(),
+            || "killed: it did not end when asked".to_owned(),
             |status| format!("{told}{status}{timed_out}{left}"),
         );
         let problem = has_failed.then(|| self.failure(&status, &output));

@@ -31,9 +31,9 @@ const TEXTS: PushTexts = PushTexts {
     login: "give --metrics-user, or BELLOWS_METRICS_TOKEN",
     path: "check the path of --metrics-to, and that the database is there",
     size: "raise the server's limit, or select fewer series of scraped pages",
-    redirected: "give --metrics-to the address that it redirects to",
+    redirected: "give --metrics-to the new address",
     lost: "the run folder has all of them (metrics.jsonl, series.jsonl)",
-    recovered: "metrics are taken again by the server of --metrics-to",
+    recovered: "the server of --metrics-to accepts metrics again",
 };
 
 /// Where series go.

@@ -194,7 +194,7 @@ impl Snapshot {
         let labels = self.labels(&[("latency", metric.info().key)]);
         let member = self.member(
             &format!("{PREFIX}_latency"),
-            "Latencies of all that was answered since the beginning of the run",
+            "Latencies of all answers since the beginning of the run",
             SeriesUnit::Seconds,
             labels,
             Value::Durations(Durations::default()),

@@ -38,7 +38,7 @@ impl FromStr for MetricsTarget {
         let text = text.trim();
         let uri: Uri = text
             .parse()
-            .map_err(|_| Refused::new("it is no address", EXAMPLES))?;
+            .map_err(|_| Refused::new("it is not an address", EXAMPLES))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let Some(authority) = uri.authority().filter(|_| is_http) else {
             let what = "it does not begin with http:// or https://";
@@ -48,7 +48,7 @@ impl FromStr for MetricsTarget {
         let is_secret = |pair: &str| ["u=", "p=", "token="].iter().any(|it| pair.starts_with(it));
         if authority.as_str().contains('@') || query.split('&').any(is_secret) {
             return Err(Refused::new(
-                "it holds a password, which others see in the list of processes",
+                "it contains a password, which other users see in the list of processes",
                 "give the user with --metrics-user, and the password or token in BELLOWS_METRICS_TOKEN",
             ));
         }
@@ -58,10 +58,10 @@ impl FromStr for MetricsTarget {
             }
             "/write" | "/api/v2/write" => Protocol::Influx,
             path if path.ends_with("/v1/metrics") => Protocol::Otlp,
-            _ => return Err(Refused::new("its path says no protocol", EXAMPLES)),
+            _ => return Err(Refused::new("its path names no protocol", EXAMPLES)),
         };
         if query.contains("precision=") {
-            let what = "it says a precision, and times are sent in nanoseconds";
+            let what = "it has a precision, but times are sent in nanoseconds";
             return Err(Refused::new(what, "leave out precision="));
         }
         Ok(Self {

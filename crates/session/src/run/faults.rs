@@ -537,7 +537,7 @@ impl Companion for Faults {
             Some(RunEvent::FirstConfirm { at }) => {
                 let what = self.operations.map_or_else(
                     || "first confirm".to_owned(),
-                    |of| format!("first {} that ended in order", of.one),
+                    |of| format!("first successful {}", of.one),
                 );
                 self.since_fault(of, *at, &what, |fault| &mut fault.first_confirm_s)
             }

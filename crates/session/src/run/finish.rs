@@ -189,7 +189,7 @@ impl Recording<'_> {
     /// Why a requirement that was met until the end of the run need not be met by a whole one.
     fn unfinished(&self, outcome: &load::Outcome) -> Option<&'static str> {
         if outcome.error.is_some() {
-            return Some("the run broke off");
+            return Some("the run failed");
         }
         // Where no length was planned, whoever stops the run ends it.
         let stopped = outcome.interrupted && self.context.phases.measure.is_some();

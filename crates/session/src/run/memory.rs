@@ -132,7 +132,7 @@ impl MemoryWatch {
             }
             Err(error) => {
                 if node.failed == 0 || !node.latest.is_empty() {
-                    let what = format!("the memory of {} is not read", node.name);
+                    let what = format!("the memory of {} cannot be read", node.name);
                     read.unread.push(Unread {
                         asked: reading.asked,
                         at: reading.at,
@@ -184,7 +184,7 @@ impl Companion for MemoryWatch {
             if let Err(error) = thread.spawn(move || task.run(begin)) {
                 let name = &options.node;
                 read.notes
-                    .push(format!("the memory of {name} is not read: {error}"));
+                    .push(format!("the memory of {name} cannot be read: {error}"));
             }
         }
         read
@@ -227,7 +227,7 @@ impl WatchedNode {
         if let (Some(middle), Some(longest)) = (took.get(took.len() / 2), took.last()) {
             let (middle, longest) = (nanos(*middle), nanos(*longest));
             text +=
-                &format!(", for each of which the node took {middle} (median), {longest} at most");
+                &format!(", each in {middle} (median), {longest} at most");
         }
         if self.failed > 0 {
             text += &format!("; {} without an answer", self.failed);
@@ -236,7 +236,7 @@ impl WatchedNode {
         if slow > 0 {
             let (longer, apart) = (counted(slow as u64, "reading"), nanos(SLOW));
             text += &format!(
-                "; {longer} took over {apart}, so that both sides are of moments that lie apart: steps between them \
+                "; {longer} took over {apart}, so the two sides are of different moments: steps between them \
                  mean little there"
             );
         }

@@ -54,7 +54,7 @@ impl OwnPages {
             let (cost, asked) = (page.cost(), Clock.now());
             match page.close() {
                 Ok(()) => said.notes.push(format!(
-                    "page of queues: {}; the node was asked {}, and worked {} on it",
+                    "page of queues: {}; the node was asked {}, which took it {}",
                     counted(cost.requests, "request"),
                     counted(cost.reads + cost.failures, "time"),
                     Nanos(cost.node_us * 1_000),
@@ -63,7 +63,7 @@ impl OwnPages {
                     asked,
                     at: Clock.now(),
                     node: Some(0),
-                    what: "page of queues: what it cost is not known".to_owned(),
+                    what: "page of queues: its cost is unknown".to_owned(),
                     otherwise: format!("page of queues: {}", error.problem().sentence()),
                 }),
             }
@@ -105,7 +105,7 @@ fn serve_queues_of(broker: &dyn Broker) -> Result<Served, Error> {
         Problem::new(
             "cannot serve the page of queues",
             error,
-            "see whether ports of 127.0.0.1 are left",
+            "check whether 127.0.0.1 has free ports",
         )
     })?;
     Ok(Served {

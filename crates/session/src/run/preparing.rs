@@ -42,7 +42,7 @@ pub(super) fn prepare(
     let usable = |observer: &mut dyn Observer| {
         let found = folder.find(&key)?;
         if let Some(why) = folder.damage(&found) {
-            observer.step(&format!("prepared data {key} is not whole: {why}"));
+            observer.step(&format!("prepared data {key} is incomplete: {why}"));
             return None;
         }
         is_usable(&found, experiment).then_some(found)
@@ -118,7 +118,7 @@ impl Maker<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         observer.step(&format!(
-            "preparing the data of {}, once: later runs begin with copies",
+            "preparing the data of {} once; later runs start from copies",
             self.described
         ));
         let filling = self.experiment.filling();
@@ -148,7 +148,7 @@ impl Maker<'_> {
         let endpoint = broker.endpoint().clone();
         let seed = Start::now().seed;
         let filled = fill(self.experiment, &endpoint, seed, control, observer)?;
-        observer.step("ending the broker in order");
+        observer.step("stopping the broker");
         let part = self.folder.begin(self.key)?;
         let kept = broker
             .keep_data(&part.join(DATA), &|| control.is_stopping())
@@ -255,11 +255,11 @@ pub(super) fn fill(
     if returned > 0 {
         return Err(Error::Failed(Problem::new(
             format!(
-                "{} of the messages that were to stand in queues reached none",
+                "{} of the prepared messages reached no queue",
                 measure::count(returned)
             ),
             format!("queue {}", queues(&plan)),
-            "bind the queue to the exchange with the routing key that messages have, or leave out `exchange` and \
+            "bind the queue to the exchange with the routing key of the messages, or leave out `exchange` and \
              `declare`",
         )));
     }
@@ -269,7 +269,7 @@ pub(super) fn fill(
     }
     Err(Error::Failed(Problem::new(
         format!(
-            "the broker took {} of the {} messages that were to stand in its queues",
+            "the broker accepted {} of {} prepared messages",
             measure::count(completed),
             measure::count(wanted)
         ),
@@ -278,7 +278,7 @@ pub(super) fn fill(
             measure::count(outcome.totals.nacked),
             measure::count(outcome.unconfirmed)
         ),
-        "look at the queue's limits (x-max-length, x-overflow) and the broker's alarms, or take a smaller `fill`",
+        "look at the queue's limits (x-max-length, x-overflow) and the broker's alarms, or use a smaller `fill`",
     )))
 }
 

@@ -108,7 +108,7 @@ impl Profiling {
 
     /// Profiles are wanted and cannot be had.
     pub(crate) fn unavailable(cause: &str) -> Self {
-        let why = format!("there is no profile: {cause}");
+        let why = format!("no profile: {cause}");
         Self {
             warnings: vec![profile_incomplete(&why)],
             ..Self::default()
@@ -180,7 +180,7 @@ impl Profiling {
     /// Keeps why there is no profile of an event.
     fn lacks(&mut self, event: &str, error: &profile::Error) {
         let why = format!(
-            "there is no profile of {event}: {}",
+            "no profile of {event}: {}",
             error.problem().sentence()
         );
         self.warnings.push(profile_incomplete(&why));
@@ -585,11 +585,11 @@ impl SampledPart {
             Source::Sampler(sampler) => sampler.stop().map_err(|e| e.to_string()),
             Source::Turning(outcome) => outcome
                 .recv_timeout(LATEST_TURN)
-                .map_err(|_| "its sampler did not end it in time".to_owned()),
+                .map_err(|_| "its sampler did not stop in time".to_owned()),
             // A panic there is a bug, and shows on standard error.
             Source::Stopping(outcome) => outcome
                 .join()
-                .unwrap_or_else(|_| Err("its sampler broke off".to_owned())),
+                .unwrap_or_else(|_| Err("its sampler failed".to_owned())),
             Source::Ended(outcome) => Ok(outcome),
         }
     }
@@ -686,11 +686,11 @@ impl Returned {
 /// The gap of a profile, from a kill until the restarted process is sampled, in seconds of the run.
 fn lacking(whom: &str, gone: f64, again: Option<f64>) -> String {
     let restarted = again.map_or_else(
-        || "are not in it".to_owned(),
-        |at| format!("are in it from {at:.1} s on, what it used before is not"),
+        || "are missing".to_owned(),
+        |at| format!("begin at {at:.1} s"),
     );
     format!(
-        "the profile of {whom} was taken until the kill at {gone:.1} s; samples of the restarted process {restarted}"
+        "the profile of {whom} ends with the kill at {gone:.1} s; samples of the restarted process {restarted}"
     )
 }
 
@@ -704,11 +704,10 @@ mod tests {
     fn it_is_said_whether_a_restarted_process_is_sampled() {
         assert_eq!(
             lacking("the broker", 8.0, Some(13.24)),
-            "the profile of the broker was taken until the kill at 8.0 s; samples of the restarted process are in it \
-             from 13.2 s on, what it used before is not"
+            "the profile of the broker ends with the kill at 8.0 s; samples of the restarted process begin at 13.2 s"
         );
         let text = lacking("node 1", 8.0, None);
-        assert!(text.ends_with("are not in it"), "{text}");
+        assert!(text.ends_with("are missing"), "{text}");
     }
 
     #[test]

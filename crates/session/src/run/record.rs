@@ -214,7 +214,7 @@ pub(super) fn experiment(spec: &ProfileSpec, pid: u32) -> serde_json::Value {
 
 fn target_ended(pid: u32, after: Nanos) -> Warning {
     profile_incomplete(&format!(
-        "process {pid} ended after {after}: the profile covers no more; record a shorter time"
+        "process {pid} ended after {after}, and so does the profile; record for a shorter time"
     ))
 }
 

@@ -113,8 +113,8 @@ impl Recording<'_> {
         };
         self.context.shared_machine = false;
         self.note(&format!(
-            "process {pid} listens on the broker's port, but our connections come to another \
-             process, which cannot be seen; {NAME_IT}"
+            "process {pid} listens on the broker's port, but our connections go to another, hidden \
+             process; {NAME_IT}"
         ));
         self.give_up_profile();
     }

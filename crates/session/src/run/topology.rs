@@ -114,8 +114,8 @@ pub(crate) fn processes(
 ) -> Vec<NodeProcesses> {
     if is_timed_out(topology) || (topology.is_err() && control.is_stopping()) {
         return vec![Err(BrokerError::Control {
-            asked_for: "what its processes do",
-            reason: "it was not asked, for it did not tell its queues and bindings in time".into(),
+            asked_for: "its processes",
+            reason: "it was not asked, since it did not list its queues and bindings in time".into(),
             timed_out: true,
         })];
     }
@@ -220,7 +220,7 @@ mod tests {
             assert_eq!(broker.asked.load(Ordering::Relaxed), 1);
             assert_eq!(is_timed_out(&state.topology), timed_out);
             let error = state.processes[0].as_ref().unwrap_err().to_string();
-            let said = "the broker did not tell what its processes do: it was not asked";
+            let said = "the broker did not answer about its processes: it was not asked";
             assert!(error.starts_with(said), "{error}");
         }
     }

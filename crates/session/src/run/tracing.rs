@@ -27,7 +27,7 @@ pub(super) fn traced_broker(
     let nodes = broker.erlang_nodes()?;
     for node in to_trace {
         let way = nodes.get(node as usize).cloned().ok_or_else(|| {
-            BrokerError::Fault(format!("node {node}, which is to be traced, is not there"))
+            BrokerError::Fault(format!("there is no node {node} to trace"))
         })?;
         traced.nodes.insert(node, way);
     }

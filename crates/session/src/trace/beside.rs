@@ -114,7 +114,7 @@ impl Scenario for TracePlan {
         sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
         let Some(told) = self.node.seat(self.number) else {
-            let help = "resolve it anew for each run";
+            let help = "resolve it again for each run";
             return Err(Error::Invalid(Problem::new("a trace runs once", "", help)));
         };
         let order = self.start_thread()?;
@@ -206,8 +206,8 @@ impl RunningTrace<'_> {
     fn tell_late(&self) {
         if self.plan.number == 0 {
             self.plan.node.log.note(format!(
-                "the trace of processes with a role begins with the load, as the warm-up is shorter than {LEAD}: \
-                 it does not see the first calls"
+                "the trace of processes with a role begins with the load, since the warm-up is shorter than {LEAD}: \
+                 it misses the first calls"
             ));
         }
     }
@@ -315,7 +315,7 @@ impl RunningTrace<'_> {
         self.sink.slice(&self.counts.slice);
         if !self.is_closed {
             self.plan.node.log.note(
-                "the node has not said that nothing of a trace is left there: it takes it away by itself"
+                "the node has not confirmed that the trace is removed: it removes it by itself"
                     .to_owned(),
             );
         }
@@ -415,12 +415,12 @@ measure::metrics! {
     /// The metrics of a trace.
     struct TraceMetrics of "trace" {
         duration: latency() "trace_duration", "call duration",
-            "a call of the traced function to its return, waits included";
+            "from a call of the traced function to its return, including waits";
         calls: counter("calls") "trace_begun", "calls", "calls of the function";
-        returned: counter("calls") "trace_completed", "returned", "calls that returned in order";
+        returned: counter("calls") "trace_completed", "returned", "calls that returned normally";
         raised: counter("calls") "trace_raised", "raised", "calls that an exception ended";
         open: counter("calls") "trace_open", "open at the end",
-            "calls whose return was not seen: they have no latency, and may have had the worst";
+            "calls whose return was not seen: they have no latency, perhaps the worst";
     }
     at the end: open
 }

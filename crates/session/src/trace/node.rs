@@ -233,7 +233,7 @@ impl NodeTraces {
 
 fn not_clean(error: &Error) -> String {
     format!(
-        "whether nothing of a trace is left on the node is not known: {}",
+        "the trace may have left something on the node: {}",
         error.problem().sentence()
     )
 }
@@ -300,8 +300,8 @@ impl CallSorter<'_> {
         // Calls are numbered anew.
         self.keep_open();
         self.of.log.note(
-            "calls before the measured phase had used up the limit: they were traced again in the measured phase, and \
-             some of its first calls may be missing"
+            "calls before the measured phase used up the limit: the trace restarted in the measured phase, and some of \
+             its first calls may be missing"
                 .to_owned(),
         );
         loop {
@@ -321,7 +321,7 @@ impl CallSorter<'_> {
             TraceEvent::Call(call) => self.called(call),
             TraceEvent::Return(of) => self.returned(&of),
             TraceEvent::LoadedAnew(module) => self.of.log.note(format!(
-                "{module} was loaded anew, which ends its trace: it is traced again, and calls of up to a second are \
+                "{module} was reloaded, which ended its trace: it is traced again, and calls of up to a second are \
                  missing"
             )),
         }

@@ -90,12 +90,12 @@ impl From<RequestError> for Problem {
 pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
     let refuse = |why: &str, help: &str| {
         let shown = crate::redact::url(url);
-        let cause = format!("{shown} is no address of a management API");
+        let cause = format!("{shown} is not the address of a management API");
         Err(Problem::new(cause, why, help))
     };
     const EXAMPLE: &str = "write it as http://localhost:15672";
     let Ok(uri) = url.trim().parse::<Uri>() else {
-        return refuse("it is no URL", EXAMPLE);
+        return refuse("it is not a URL", EXAMPLE);
     };
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return refuse("it does not begin with http:// or https://", EXAMPLE);
@@ -105,7 +105,7 @@ pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
     }
     match uri.authority() {
         None => refuse("it has no host", EXAMPLE),
-        Some(it) if it.as_str().contains('@') => refuse("it holds a login", login),
+        Some(it) if it.as_str().contains('@') => refuse("it contains a login", login),
         Some(_) => Ok(()),
     }
 }
@@ -262,7 +262,7 @@ impl Management {
                 "check that this is the port of RabbitMQ's management API, and that the virtual host exists"
             }
             405 => "give the address without a path, such as http://localhost:15672",
-            300..=399 => "give the address that it redirects to",
+            300..=399 => "give the new address",
             400 => "correct what RabbitMQ names; an import keeps the parts before this one",
             _ => "see the broker's log",
         };

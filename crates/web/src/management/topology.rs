@@ -152,7 +152,7 @@ impl Management {
             Ok(()) => Ok(first.into_sorted()),
             Err(error) if !error.is_io() => Err(self.no_answer(what, &error.to_string())),
             Err(_) if room.is_full() => {
-                let help = "name the broker's Erlang node (broker.node), which is asked for the first only";
+                let help = "name the broker's Erlang node (broker.node), which gives the first ones";
                 Err(self.problem(what, "its list of bindings is too long", help))
             }
             Err(error) => Err(self.broken(what, &error.into(), deadline)),
@@ -162,7 +162,7 @@ impl Management {
     /// The error where an answer is not what RabbitMQ says.
     fn no_answer(&self, what: &str, why: &str) -> RequestError {
         let why = format!(
-            "it answers what RabbitMQ does not: {}",
+            "it does not answer like RabbitMQ: {}",
             crate::redact::text(why)
         );
         let help = "check that this is the port of RabbitMQ's management API (15672 is usual)";

@@ -175,11 +175,11 @@ impl Client {
         };
         outcome?;
         if page.is_cut_off {
-            return Err(self.problem("broke off", "its last line is not # EOF", BROKEN));
+            return Err(self.problem("is incomplete", "its last line is not # EOF", BROKEN));
         }
         if totals.samples == 0 && totals.errors > 0 {
             let first = cost.first_wrong.clone().unwrap_or_default();
-            return Err(self.problem("is no page of metrics", &first, NO_PAGE));
+            return Err(self.problem("is not a page of metrics", &first, NO_PAGE));
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Client {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    return Err(self.problem("broke off", &told_io(&error), BROKEN));
+                    return Err(self.problem("is incomplete", &told_io(&error), BROKEN));
                 }
             };
             page.last_byte = Clock.now();
@@ -243,9 +243,9 @@ impl Client {
 }
 
 const UNREACHABLE: &str = "check host and port, and that the plugin rabbitmq_prometheus is enabled; raise the time-out \
-                           (--timeout; in an experiment, timeout of the scrape) where the server is just slow";
-const AWAY: &str = "the page was there before: the server's log says why it is away; raise the time-out (--timeout; \
-    in an experiment, timeout of the scrape) where the server is just slow";
+                           (--timeout; in an experiment, timeout of the scrape) if the server is only slow";
+const AWAY: &str = "the page existed before: check the server's log; raise the time-out (--timeout; \
+    in an experiment, timeout of the scrape) if the server is only slow";
 const NO_HTTP: &str = "check host and port (RabbitMQ serves its pages of metrics on port 15692), and whether the \
     server wants https://";
 const REFUSED: &str = "check the path and the port (RabbitMQ: /metrics, /metrics/per-object, \
@@ -254,7 +254,7 @@ const NO_LOGIN: &str = "check user and password, or token: --user, --password-fi
     experiment, user and password-file of the scrape)";
 const ENCODED: &str = "ask the server's administrator, or try --no-gzip";
 const BROKEN: &str = "see the server's log; raise the time-out (--timeout; in an experiment, timeout of the scrape) \
-    where the server is just slow";
+    if the server is only slow";
 const NO_END: &str =
     "select families on the server (RabbitMQ: /metrics/detailed?family=queue_coarse_metrics)";
 const SLOW: &str = "raise the time-out (--timeout; in an experiment, timeout of the scrape)";

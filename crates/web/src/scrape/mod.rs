@@ -317,7 +317,7 @@ impl Scraper {
                 result: Err(Problem::new(
                     format!("{} had not answered at the end", plan.url),
                     format!("sent {waited} before"),
-                    "see the server's log; scrape for longer where the server is just slow",
+                    "see the server's log; scrape longer if the server is only slow",
                 )),
                 is_unanswered: true,
             })
@@ -482,7 +482,7 @@ impl FromStr for ScrapeUrl {
         let text = text.trim();
         let uri: Uri = text
             .parse()
-            .map_err(|_| Refused::new("the page's address is no URL", EXAMPLE))?;
+            .map_err(|_| Refused::new("the page's address is not a URL", EXAMPLE))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let Some(authority) = uri.authority().filter(|_| is_http) else {
             return Err(Refused::new(
@@ -492,7 +492,7 @@ impl FromStr for ScrapeUrl {
         };
         if authority.as_str().contains('@') {
             return Err(Refused::new(
-                "the page's address holds a password, which others see in the list of processes",
+                "the page's address contains a password, which other users see in the list of processes",
                 "give the user with --user and the password in BELLOWS_SCRAPE_PASSWORD or --password-file \
                  (in a file: user and password)",
             ));

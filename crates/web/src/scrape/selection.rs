@@ -118,7 +118,7 @@ impl Found {
         match names.first().and_then(|name| name.get(..self.related.0)) {
             None => "no name on the page is like it".to_owned(),
             Some(beginning) => format!(
-                "no name on the page is like it; {beginning}… are there, such as {}",
+                "no name on the page is like it; it has {beginning}…, such as {}",
                 names.join(", ")
             ),
         }
@@ -479,7 +479,7 @@ fn too_many(most: usize, selector: &str) -> Problem {
             measure::count(most as u64)
         ),
         selector,
-        "ask for fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with --max-series (in \
+        "select fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with --max-series (in \
          an experiment, max-series of the scrape)",
     )
 }

@@ -151,7 +151,7 @@ impl FromStr for Selector {
         let is_function = rest.text.starts_with('(') && conditions.is_empty() && name != "sum";
         if is_function {
             return Err(rest.refused(
-                "is of a function other than sum, which alone is known (counters become rates by themselves)",
+                "uses a function other than sum, the only one (counters become rates by themselves)",
             ));
         }
         if sum.is_some() {
@@ -162,7 +162,7 @@ impl FromStr for Selector {
         }
         let name = if name.is_empty() { "*" } else { name };
         let pattern =
-            Pattern::new(name).map_err(|_| rest.refused("has a name that is no pattern"))?;
+            Pattern::new(name).map_err(|_| rest.refused("has an invalid pattern as name"))?;
         Ok(Self {
             text: text.to_owned(),
             name: pattern,
@@ -298,6 +298,6 @@ impl<'a> Rest<'a> {
             .size_limit(MOST_REGEX)
             .dot_matches_new_line(true)
             .build()
-            .map_err(|_| self.refused(&format!("has {text:?}, which is no regular expression")))
+            .map_err(|_| self.refused(&format!("has {text:?}, an invalid regular expression")))
     }
 }

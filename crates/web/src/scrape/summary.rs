@@ -277,7 +277,7 @@ impl ScrapeSummary {
             ]
             .map(Nanos);
             text += &format!(
-                ", p50 {p50}, p99 {p99}, max {max} from when each was due; {} series in {} bytes",
+                ", p50 {p50}, p99 {p99}, max {max} from the due times; {} series in {} bytes",
                 count(self.series),
                 count(self.page_bytes)
             );

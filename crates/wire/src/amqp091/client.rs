@@ -212,7 +212,7 @@ impl Side for ClientSide {
     fn during(state: State) -> &'static str {
         match state {
             State::Greeting => "before it said anything in AMQP",
-            State::LoggingIn => "during the login, as brokers do that refuse it",
+            State::LoggingIn => "during the login, as brokers do to refuse it",
             State::Opening => "while the virtual host was being opened",
             State::Open => "while it was in use",
             _ => "before it agreed to close it",

@@ -752,7 +752,7 @@ impl Receiver {
                 return Err(self.fault(
                     reply::RESOURCE_ERROR,
                     format_args!(
-                        "messages that are half there take {taken} bytes on all connections, and \
+                        "incomplete messages take {taken} bytes on all connections, and \
                          may take {limit}"
                     ),
                     input,

@@ -310,7 +310,7 @@ impl Amqp10Client {
         match (frame.kind, is_login) {
             (FRAME_SASL, true) | (FRAME_AMQP, false) => {}
             (kind, _) => {
-                let what = format!("a frame of type {kind} came out of turn");
+                let what = format!("unexpected frame of type {kind}");
                 return Err((FRAMING_ERROR, what).into());
             }
         }
@@ -381,7 +381,7 @@ impl Amqp10Client {
                     error,
                 }))
             }
-            other => Err((NOT_ALLOWED, format!("{} came out of turn", other.name()))),
+            other => Err((NOT_ALLOWED, format!("unexpected {}", other.name()))),
         }
     }
 
@@ -410,7 +410,7 @@ impl Amqp10Client {
         let unasked = || {
             (
                 NOT_ALLOWED,
-                format!("a session that nobody asked for began on channel {channel}"),
+                format!("an unrequested session began on channel {channel}"),
             )
         };
         let at = usize::from(channel);
@@ -436,7 +436,7 @@ impl Amqp10Client {
         let session = self.session(number)?;
         let Some(handle) = session.learn(attach.handle, attach.name, !attach.is_receiver) else {
             let what = format!(
-                "a link {:?} that nobody asked for was attached",
+                "an unrequested link {:?} was attached",
                 attach.name
             );
             return Err((NOT_ALLOWED, what));
@@ -534,7 +534,7 @@ impl Amqp10Client {
             (
                 NOT_ALLOWED,
                 format!(
-                    "a transfer came on link {}, which takes none",
+                    "unexpected transfer on link {}",
                     transfer.handle
                 ),
             )
@@ -855,7 +855,7 @@ impl Amqp10Client {
         }
         let during = match self.phase {
             Phase::SaslHeader | Phase::Mechanisms => "before the login",
-            Phase::Outcome => "during the login, as brokers do that refuse it",
+            Phase::Outcome => "during the login, as brokers do to refuse it",
             Phase::Header | Phase::Opening => "while the connection was being opened",
             Phase::Open => "while it was in use",
             Phase::Closing | Phase::Closed => "before it agreed to close it",
@@ -892,7 +892,7 @@ impl Link {
             (Some(partial), Some(id)) if id == partial.id => partial,
             (None, Some(id)) => Partial { id, settled: false },
             (_, id) => {
-                let what = format!("a transfer has the delivery id {id:?}, where another was due");
+                let what = format!("a transfer has the delivery id {id:?}, out of order");
                 return Err((NOT_ALLOWED, what));
             }
         };
@@ -926,7 +926,7 @@ impl Link {
         if len > room {
             let held = self.joined.len();
             let what = format!(
-                "{len} bytes of a message after {held} others, {room} more are taken of all that come in parts"
+                "{len} bytes of a message after {held} others exceed the {room} left for messages in parts"
             );
             return Err((TOO_LARGE, what));
         }

@@ -491,7 +491,7 @@ fn read_sized<'a>(reader: &mut Reader<'a>, code: u8) -> Result<TypedValue<'a>, D
         _ => {
             let is_map = code & 1 == 1;
             if count as usize > len || is_map && count % 2 == 1 {
-                let what = "a list or map has another number of values than it says";
+                let what = "a list or map has a wrong number of values";
                 return Err(DecodeError { what, at });
             }
             let items = Items { count, bytes };

@@ -64,7 +64,7 @@ impl RequestHead<'_> {
     pub fn check(&self) -> Result<(), HttpError> {
         let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_token(self.method) || self.method == "CONNECT" {
-            let help = "take GET, HEAD or another method of letters";
+            let help = "use GET, HEAD or another method of letters";
             return Err(refused("method", self.method, help));
         }
         let is_target = self.target.starts_with('/') || self.target == "*";
@@ -200,7 +200,7 @@ fn split_address(address: &str, default: u16) -> Result<(String, u16), UrlError>
             let (host, after) = rest.split_once(']').ok_or(wrong("a [ without its ]"))?;
             let is_address = host.parse::<core::net::Ipv6Addr>().is_ok();
             if !is_address || !(after.is_empty() || after.starts_with(':')) {
-                return Err(wrong("what stands in [] is no IPv6 address"));
+                return Err(wrong("the text in [] is not an IPv6 address"));
             }
             (host, after.strip_prefix(':'))
         }
@@ -212,13 +212,13 @@ fn split_address(address: &str, default: u16) -> Result<(String, u16), UrlError>
     let is_letter =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     if host.is_empty() || !host.bytes().all(is_letter) {
-        return Err(wrong("there is no host, or one that is no name"));
+        return Err(wrong("the host is missing or not a name"));
     }
     let port = match port {
         None | Some("") => default,
         Some(digits) => {
             let port = digits.parse().ok().filter(|port| *port != 0);
-            port.ok_or(wrong("the port is no number from 1 to 65535"))?
+            port.ok_or(wrong("the port is not a number from 1 to 65535"))?
         }
     };
     Ok((host.to_owned(), port))
@@ -228,7 +228,7 @@ fn decode_login(login: &str) -> Result<(String, Secret), UrlError> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let decode = |text| {
         decode_percent(text).ok_or(UrlError {
-            what: "the login has a % that two hexadecimal digits do not follow, or is no UTF-8",
+            what: "the login has a % without two hexadecimal digits, or is not UTF-8",
         })
     };
     Ok((decode(user)?, Secret::new(decode(password)?)))

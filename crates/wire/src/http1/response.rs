@@ -256,7 +256,7 @@ impl ResponseDecoder {
             },
         })?;
         match framing.status {
-            101 => return Err(self.broken("it changes the protocol, which nobody asked for")),
+            101 => return Err(self.broken("it changes the protocol without a request")),
             ..200 => {
                 self.informational += 1;
                 if self.informational > MOST_INFORMATIONAL {
@@ -383,7 +383,7 @@ impl Framing {
         let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         if header.name.eq_ignore_ascii_case("content-length") {
             for word in words {
-                let length = decimal(word).ok_or(Unread::Broken("a length that is no number"))?;
+                let length = decimal(word).ok_or(Unread::Broken("a length that is not a number"))?;
                 if self.content_length.is_some_and(|before| before != length) {
                     return Err(Unread::Broken("two different lengths"));
                 }

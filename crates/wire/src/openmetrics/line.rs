@@ -464,22 +464,22 @@ pub enum LineCause {
     #[error("neither a comma nor a closing brace behind a label")]
     Separator,
     /// A label name twice in one sample.
-    #[error("a label stands twice")]
+    #[error("a label is repeated")]
     DuplicateLabel,
     /// More labels than any real series has.
     #[error("more than 128 labels")]
     TooManyLabels,
     /// No value, or none that is a number.
-    #[error("its value is missing or no number")]
+    #[error("its value is missing or not a number")]
     Value,
     /// A time stamp that is no number.
-    #[error("its time stamp is no number")]
+    #[error("its time stamp is not a number")]
     Timestamp,
     /// The text after `#` behind a value is no exemplar.
     #[error("its exemplar is malformed")]
     Exemplar,
     /// Something behind value and time stamp.
-    #[error("something stands behind the value and the time stamp")]
+    #[error("text follows the value and the time stamp")]
     Trailing,
     /// A `TYPE`, `HELP` or `UNIT` line without a name, or of a type that does not exist.
     #[error("a TYPE, HELP or UNIT line without a metric name or with an unknown type")]

@@ -87,7 +87,7 @@ impl Turns {
         let pairs = self.plan.folder.matrix.pairs;
         if pairs < LEAST_PAIRS {
             output::line_aside(&format!(
-                "{pairs} pairs show a direction and prove nothing: {LEAST_PAIRS} are the fewest that can"
+                "{pairs} pairs cannot prove a change; use at least {LEAST_PAIRS}"
             ));
         }
         let mut broken = None;

@@ -74,7 +74,7 @@ fn what_becomes_of_a_pair_is_said_once() {
     let own = spoiled(2, B, true);
     assert_eq!(
         says(&[&run(2, A), &own]),
-        "does not count: failed; that is a result of B, and no other pair is made for it"
+        "does not count: failed; this is a result of B, and is not repeated"
     );
     let anew = "another pair is to take its place";
     let other = spoiled(2, B, false);
@@ -85,7 +85,7 @@ fn what_becomes_of_a_pair_is_said_once() {
     };
     assert_eq!(
         says(&[&disturbed]),
-        format!("was disturbed by others on this machine; {anew}")
+        format!("was disturbed by other programs; {anew}")
     );
     // That a side spoiled its run is said whatever hit the pair, and what becomes of the pair is true of both.
     assert_eq!(
@@ -115,7 +115,7 @@ fn what_becomes_of_a_pair_is_said_once() {
     let (zeroth, first) = (spoiled(0, A, false), spoiled(1, B, false));
     assert!(
         says(&[&zeroth, &first, &disturbed])
-            .ends_with("no other pair takes its place: at most 2 of 4 pairs may be made anew")
+            .ends_with("not repeated: at most 2 of 4 pairs may be")
     );
 }
 

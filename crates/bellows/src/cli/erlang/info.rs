@@ -174,7 +174,7 @@ fn rows(info: &Info) -> Vec<(&'static str, String)> {
                 ),
             },
         ),
-        ("answers in", format!("{} us", info.round_trip_us)),
+        ("answers in", format!("{} µs", info.round_trip_us)),
     ]);
     rows
 }

@@ -536,7 +536,7 @@ pub(super) mod tests {
             ..path()
         };
         let text = provenance(&path);
-        assert!(text.contains("f\u{240a}error: g/1 (7, 3.00 us)"), "{text}");
+        assert!(text.contains("f\u{240a}error: g/1 (7, 3.00 µs)"), "{text}");
         path.left_out = std::mem::take(&mut path.counted)
             .into_iter()
             .map(|it| it.function)

@@ -95,11 +95,11 @@ fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
         .map_err(|e| Failure::io("write", &path, &e))?;
     for (why, names) in [
         (
-            "not blotted within sentences, since these are words of every report",
+            "common words kept in prose",
             &page.ordinary,
         ),
         (
-            "not blotted, since built-in experiments are called so",
+            "names of built-in experiments are kept",
             &page.kept,
         ),
     ] {

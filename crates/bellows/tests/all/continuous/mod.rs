@@ -213,7 +213,7 @@ fn periods_follow_each_other_without_a_gap() {
     let none = common::start(common::bellows(dir, &["top", "nobody@-1h.."])).end();
     none.assert_error(1, &["holds no period"]);
     let wrong = common::start(common::bellows(dir, &["top", "x@9..8x"])).end();
-    wrong.assert_error(2, &["is no time"]);
+    wrong.assert_error(2, &["is not a time"]);
 }
 
 fn top(dir: &Path, args: &[&str]) -> Vec<Value> {

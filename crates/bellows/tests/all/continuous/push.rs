@@ -210,7 +210,7 @@ fn whatever_a_server_does_the_recording_goes_on() {
             },
             "500",
         ),
-        (drop_it, "does not take profiles"),
+        (drop_it, "does not accept profiles"),
         (
             |s| {
                 let _ = s.write_all(b"HTTP/1.1 400 X\r\nContent-Length: 99999999999\r\n\r\n");
@@ -252,7 +252,7 @@ fn whatever_a_server_does_the_recording_goes_on() {
         assert!(ended.stderr.contains(part), "{part}: {ended:#?}");
         assert!(!ended.stderr.contains("s3cret"), "{ended:#?}");
         assert!(!ended.stderr.contains('\u{1b}'), "{ended:#?}");
-        let told = ended.stderr.matches("does not take profiles").count();
+        let told = ended.stderr.matches("does not accept profiles").count();
         assert!(told <= 1, "told once: {ended:#?}");
         let ours = periods(dir);
         let ours = ours.iter().filter(|(_, it)| it.name == name);

@@ -55,7 +55,7 @@ enum Silence {
 }
 
 /// Units of time that stand for another figure of the same thing on another machine.
-const TIMES: [&str; 3] = ["ns", "us", "ms"];
+const TIMES: [&str; 4] = ["ns", "us", "µs", "ms"];
 /// Figures that are dots at their places.
 const DOTS: [char; 2] = ['•', '⬤'];
 
@@ -77,7 +77,7 @@ fn without_figures(line: &str) -> String {
         let mut figure = false;
         let is_time = text.ends_with("# ") && TIMES.contains(&word.trim_end_matches([',', ';']));
         let word = match is_time {
-            true => word.get(1..).unwrap_or_default(),
+            true => word.trim_start_matches(['n', 'u', 'µ', 'm']),
             false => word.trim_matches(DOTS),
         };
         // `0 %` on one machine is `under 0.1 %` on another.
@@ -214,7 +214,7 @@ fn figures_are_told_apart_from_words() {
         "sent: # msg/s in # s, #us"
     );
     assert_eq!(
-        without_figures("p99  261 us,  0.3 ms to 2 ns, under 0.1 %  •   ⬤ •"),
+        without_figures("p99  261 µs,  0.3 ms to 2 ns, under 0.1 %  •   ⬤ •"),
         "p# # s, # s to # s, # %"
     );
 }

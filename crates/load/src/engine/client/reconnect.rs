@@ -103,8 +103,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
         }
         if thrown_away > 0 {
             let note = RunEvent::Note(format!(
-                "with a connection, {thrown_away} deliveries were lost that waited for its consumers: the broker had \
-                 delivered them, and automatic acknowledgement had them forgotten"
+                "{thrown_away} deliveries that waited for consumers were lost with their connection: with automatic \
+                 acknowledgement the broker does not keep them"
             ));
             let _ = context.reports.try_send(Report::Event(note));
         }

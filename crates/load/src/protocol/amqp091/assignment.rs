@@ -203,7 +203,7 @@ fn stream(group: &Group, destination: &Destination) -> Result<(), Error> {
     if consumers.prefetch == 0 {
         return Err(Error::invalid(
             format!("consumers of the stream {destination} have no prefetch limit"),
-            "streams need one: ask for a prefetch of 1 or more, such as 200",
+            "streams need one: use a prefetch of 1 or more, such as 200",
         )
         .observed(destination)
         .about("prefetch"));
@@ -211,7 +211,7 @@ fn stream(group: &Group, destination: &Destination) -> Result<(), Error> {
     if consumers.ack == Ack::Auto {
         return Err(Error::invalid(
             format!("consumers of the stream {destination} acknowledge automatically"),
-            "streams need acknowledgements: ask for one every N deliveries",
+            "streams need acknowledgements: set one every N deliveries",
         )
         .observed(destination)
         .about("ack"));

@@ -40,27 +40,27 @@ pub(crate) fn of_closing(endpoint: &Endpoint, stage: &Stage, closing: &Closing<'
 fn log_in_help(code: u16) -> &'static str {
     match code {
         reply::ACCESS_REFUSED => {
-            "check user and password, or, where a certificate logs in (SASL EXTERNAL), which user its name stands for; \
+            "check user and password, or the user that a certificate (SASL EXTERNAL) belongs to; \
              RabbitMQ lets guest in from its own machine only"
         }
         reply::NOT_ALLOWED | reply::INVALID_PATH => {
             "check the virtual host in the URL (amqp://HOST/VHOST, %2F for /) and the user's permission for it"
         }
-        _ => "the broker's log says more",
+        _ => "see the broker's log",
     }
 }
 
 fn set_up_help(code: u16, action: &str) -> &'static str {
     match code {
         reply::PRECONDITION_FAILED => {
-            "it exists with other properties: delete it, choose another name, or ask for the properties that it has"
+            "it exists with other properties: delete it, choose another name, or request the properties that it has"
         }
         reply::NOT_FOUND if action.contains("exchange \"amq.") => {
-            "names that begin with amq. are the broker's own exchanges, which nobody declares: take amq.direct, \
+            "names that begin with amq. are the broker's own exchanges, and cannot be declared: use amq.direct, \
              amq.fanout, amq.topic or amq.headers, or another name"
         }
         reply::NOT_FOUND if action == ASK_FOR_REPLIES => {
-            "this broker has no direct reply-to, an extension of RabbitMQ's: ask for no replies"
+            "this broker has no direct reply-to, an extension of RabbitMQ: leave replies out"
         }
         reply::NOT_FOUND if action.contains("exchange") => {
             "declare the exchange first, or let the load declare it"
@@ -72,7 +72,7 @@ fn set_up_help(code: u16, action: &str) -> &'static str {
         reply::RESOURCE_LOCKED => {
             "another connection holds the queue exclusively: choose another name"
         }
-        _ => "the broker's log says more",
+        _ => "see the broker's log",
     }
 }
 
@@ -157,7 +157,7 @@ fn action(stage: &Stage) -> &str {
 pub(super) fn unasked(endpoint: &Endpoint, channel: u16, what: &str) -> Error {
     Error::Protocol {
         endpoint: endpoint.to_string(),
-        detail: format!("{what} came on channel {channel}, where nothing had asked for it"),
+        detail: format!("unexpected {what} on channel {channel}"),
     }
 }
 

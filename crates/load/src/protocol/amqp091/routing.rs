@@ -166,12 +166,10 @@ impl Topology {
             // Bindings of our own have no arguments, and match every message.
             "headers" if !self.bound_by_others.contains(&key) => None,
             "headers" => Some(format!(
-                "which queues the headers exchange {exchange:?} gives a message to is for bindings to decide that \
-                 somebody else has made"
+                "bindings of others to the headers exchange {exchange:?} decide which queues get a message"
             )),
             _ => Some(format!(
-                "which queues exchange {exchange:?} gives a message to is for its type {kind:?} to \
-                 decide"
+                "the type {kind:?} of exchange {exchange:?} decides which queues get a message"
             )),
         }
     }

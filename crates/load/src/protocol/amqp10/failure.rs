@@ -57,7 +57,7 @@ pub(super) fn of_closing(
                 "amqp:resource-locked" => {
                     "another connection holds the queue exclusively: choose another name"
                 }
-                _ => "the broker's log says more",
+                _ => "see the broker's log",
             }
             .into(),
         },
@@ -72,9 +72,9 @@ pub(super) fn of_detaching(
     error: Option<&Condition<'_>>,
 ) -> Error {
     let help = match error.map_or("", |error| error.condition.0) {
-        "amqp:resource-deleted" => "somebody deleted the queue or exchange: see who else uses it",
+        "amqp:resource-deleted" => "the queue or exchange was deleted: check who else uses it",
         "amqp:link:message-size-exceeded" => {
-            "send smaller messages, or raise the largest size that the broker takes"
+            "send smaller messages, or raise the maximum size of the broker"
         }
         "amqp:unauthorized-access" => "give the user read and write permission, or use another",
         _ => "the broker's log says why it ended the link",
@@ -155,6 +155,6 @@ fn lost(endpoint: String, stage: &LinkStage, detail: String) -> Error {
 pub(super) fn unasked(endpoint: &Endpoint, what: &str) -> Error {
     Error::Protocol {
         endpoint: endpoint.to_string(),
-        detail: format!("{what} came, which nothing had asked for"),
+        detail: format!("unexpected {what}"),
     }
 }

@@ -225,13 +225,13 @@ impl Connection for LinkConnection {
                 self.hungry = self.links[at].is_hungry().then_some(at);
                 match event.filter(|_| self.is_running) {
                     Some(event) => Ok(Some((at, event))),
-                    None => Err(failure::unasked(endpoint, "a delivery out of turn")),
+                    None => Err(failure::unasked(endpoint, "delivery")),
                 }
             }
             Amqp10Event::Aborted { session, id, .. } => {
                 let at = usize::from(session);
                 if !self.links[at].aborted(id) {
-                    return Err(failure::unasked(endpoint, "a delivery out of turn"));
+                    return Err(failure::unasked(endpoint, "delivery"));
                 }
                 self.hungry = self.links[at].is_hungry().then_some(at);
                 Ok(Some((at, Event::Other)))
@@ -245,7 +245,7 @@ impl Connection for LinkConnection {
                 let at = usize::from(session);
                 // Nothing is sent on a consumer's session that could be settled.
                 if !self.links[at].is_sender() {
-                    let what = "a disposition of what was not sent";
+                    let what = "disposition of an unsent message";
                     return Err(failure::unasked(endpoint, what));
                 }
                 // How far a message came is no answer to it.

@@ -74,7 +74,7 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
     if let Some((key, what)) = missing(group) {
         let other = match key {
             "destination" => "name a {subscription}, or ".to_owned(),
-            "queue-type" => "take another {queue-type}, or ".to_owned(),
+            "queue-type" => "use another {queue-type}, or ".to_owned(),
             // It is what is asked for that is missing, and nothing beside it.
             "protocol" => String::new(),
             key => format!("leave {{{key}}} out, or "),
@@ -90,7 +90,7 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
     if group.producer_count() > 0 && frames > MOST_FRAMES {
         return Err(Error::invalid(
             format!("messages of {most} bytes take {frames} frames"),
-            format!("ask for smaller messages or larger frames: at most {MOST_FRAMES} frames go over AMQP 1.0"),
+            format!("use smaller messages or larger frames: a message has at most {MOST_FRAMES} frames"),
         )
         .observed(most)
         .about("message-size"));

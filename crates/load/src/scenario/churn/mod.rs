@@ -93,8 +93,8 @@ impl ChurnPlan {
     pub fn validate(&self) -> Result<(), Error> {
         if self.most_open == 0 || self.most_open > 60_000 {
             return Err(Error::invalid(
-                format!("{} cycles at the same time cannot be had", self.most_open),
-                "ask for 1 to 60000",
+                format!("{} cycles in flight are out of range", self.most_open),
+                "use 1 to 60000",
             )
             .observed(self.most_open)
             .about("churn.max-open"));
@@ -105,7 +105,7 @@ impl ChurnPlan {
                     "messages of {} bytes are too large for churn",
                     self.message_size
                 ),
-                "ask for 100000 bytes at most",
+                "use at most 100000 bytes",
             )
             .observed(self.message_size)
             .about("churn.message-size"));
@@ -376,7 +376,7 @@ impl Operation for Cycles {
             let (timeout, state) = (plan.timeout, slot.state.name());
             return Err(Error::TimedOut {
                 endpoint: plan.endpoint.to_string(),
-                detail: format!("a cycle did not get on within {timeout} (it was {state})"),
+                detail: format!("a cycle did not proceed within {timeout} (it was {state})"),
             });
         }
         slot.keep_time(heard)?;

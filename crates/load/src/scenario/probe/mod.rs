@@ -88,22 +88,22 @@ impl ProbePlan {
         if self.name.len() > Self::LONGEST_NAME || !self.name.bytes().all(is_letter) {
             return Err(Error::invalid(
                 format!("{:?} cannot name a probe", self.name),
-                "take at most 30 lower-case letters, digits and -",
+                "use at most 30 lower-case letters, digits and -",
             )
             .observed(&self.name)
             .about("name"));
         }
         if self.most_open == 0 || self.most_open > Self::MOST_OPEN {
             return Err(Error::invalid(
-                format!("{} requests in flight cannot be had", self.most_open),
-                "ask for 1 to 1000",
+                format!("{} requests in flight are out of range", self.most_open),
+                "use 1 to 1000",
             )
             .observed(self.most_open)
             .about("max-open"));
         }
         if self.timeout == Nanos::ZERO {
             let help = "give a length, such as 10s";
-            return Err(Error::invalid("a time-out of 0 answers nothing", help).about("timeout"));
+            return Err(Error::invalid("a time-out of 0 is too short", help).about("timeout"));
         }
         self.head()
             .map_err(|error| Error::invalid(error.to_string(), "change it").about("url"))?;
@@ -344,7 +344,7 @@ impl Operation for Requests {
             let (timeout, stage) = (plan.timeout, slot.stage.name());
             let error = Error::TimedOut {
                 endpoint: plan.place(),
-                detail: format!("no whole response within {timeout} (it was {stage})"),
+                detail: format!("no complete response within {timeout} (it was {stage})"),
             };
             return Err(Failure {
                 error: Box::new(error),
@@ -440,7 +440,7 @@ impl Requests {
                 "check user and password or token (--user and BELLOWS_PROBE_PASSWORD, --bearer-file)"
             }
             404 => "check the path",
-            _ => "look into the server's log",
+            _ => "check the server's log",
         };
         let error = Error::Refused {
             endpoint: plan.place(),

@@ -201,7 +201,7 @@ fn what_is_left_out_is_told() {
     ]];
     let (all, note) = told(script, 9 * MS);
     assert_eq!(all, [(2, 5 * MS, 2 * MS)]);
-    let wanted = "2 blocked times shorter than 1.00 ms left out, 3.00 us together; \
+    let wanted = "2 blocked times shorter than 1.00 ms left out, 3.00 µs together; \
                   the end of 1 blocked time was lost";
     assert_eq!(note, wanted);
 }

@@ -62,10 +62,10 @@ pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
 pub(crate) fn needs_program(event: &str) -> Error {
     Error::Options(Problem::new(
         format!("{event} cannot be counted"),
-        "a program in the kernel counts it and copies the stack, which was not wanted, is not allowed, or is not done \
-         for a Go program, whose stacks are walked by frame pointers",
+        "it needs a program in the kernel that copies stacks, which was disabled, is not allowed, or is impossible \
+         for a Go program, whose stacks are unwound by frame pointers",
         format!(
-            "take whole stacks, and {}; of a Go program take mmap-bytes",
+            "use whole stacks, and {}; for a Go program use mmap-bytes",
             copies_remedy()
         ),
     ))

@@ -53,16 +53,16 @@ impl Refusal {
         let (path, pid) = (path.display(), wanted.pid);
         match self {
             Self::Missing => format!("{path} cannot be opened, so compiled code has no names"),
-            Self::NoFile => format!("{path} is no plain file and was not read as a JIT map"),
+            Self::NoFile => format!("{path} is not a plain file and was not read as a JIT map"),
             Self::Owner(uid) => format!(
-                "{path} belongs to user {uid}, not to that of process {pid}, and was not believed"
+                "{path} belongs to user {uid}, not to that of process {pid}, and was ignored"
             ),
             Self::Stale(written) => {
                 let before = wanted.started.and_then(|t| t.duration_since(*written).ok());
                 let before = Nanos::from(before.unwrap_or_default());
                 format!(
                     "{path} was last written {before} before process {pid} started: it is the JIT \
-                     map of an earlier process of this number and was not believed"
+                     map of an earlier process of this number and was ignored"
                 )
             }
         }

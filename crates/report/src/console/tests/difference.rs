@@ -127,7 +127,7 @@ fn programs_get_figures_where_people_get_marks() {
     // A share does not change by more than 100 points.
     let few = of_stacks(&[("t;main;f", 2), ("t;main;g", 1)]);
     let shown = difference(&table(&few, &few), Style::PLAIN);
-    assert!(shown.contains("So few samples cannot tell"), "{shown}");
+    assert!(shown.contains("Too few samples to detect"), "{shown}");
     assert!(!shown.contains("points at a share"), "{shown}");
 }
 

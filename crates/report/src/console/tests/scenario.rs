@@ -23,7 +23,7 @@ fn each_counter_and_each_whole_latency_is_in_the_line() {
     for part in [
         "  probe sent 40.0/s  ",
         "  probe failed 2.00/s  ",
-        "  probe took p50 301 us max 251 ms",
+        "  probe took p50 301 µs max 251 ms",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
@@ -45,7 +45,7 @@ fn cpu_for_each_operation_keeps_its_digits() {
         ..archive::ScenarioSummary::default()
     };
     let lines = super::super::scenario::account(None, &scenario, true);
-    let cost = "broker 4.20 us CPU per channel; bellows 12.3 ms CPU per channel";
+    let cost = "broker 4.20 µs CPU per channel; bellows 12.3 ms CPU per channel";
     assert!(lines.iter().any(|line| line == cost), "{lines:?}");
     assert!(
         lines.iter().any(|line| line == "failed 1 time: refused"),
@@ -112,7 +112,7 @@ fn the_tables_of_churn_fit_every_width() {
     for columns in 60..=200 {
         let text = super::super::scenario::latencies(&all, "", terminal(columns)).join("\n");
         assert_fits(&text, columns, usize::MAX);
-        for part in ["485 us", "3.23 ms", "251 ms", "5,000,000", "probe took"] {
+        for part in ["485 µs", "3.23 ms", "251 ms", "5,000,000", "probe took"] {
             assert!(text.contains(part), "{columns}: {text}");
         }
     }

@@ -20,7 +20,7 @@ fn judged(warnings: usize) -> RunSummary {
             reasons: vec![
                 reason(
                     "socket_full",
-                    "for 93 % of the producers' time the sockets took no more bytes",
+                    "producers were held up by full sockets 93 % of the time",
                     true,
                 ),
                 reason(
@@ -30,7 +30,7 @@ fn judged(warnings: usize) -> RunSummary {
                 ),
                 reason(
                     "loop_busy",
-                    "the event loop was at work for 21 % of the time",
+                    "the event loop was busy 21 % of the time",
                     true,
                 ),
                 reason("ready", "a fourth that decided", true),
@@ -52,7 +52,7 @@ fn what_decided_follows_the_sentence() {
         assert!(!text.contains("circumstance") && !text.contains("a fourth"));
         assert_eq!(text.matches("\n  - ").count(), 3, "{text}");
         assert!(
-            text.contains("\n  - for 93 % of the producers' time"),
+            text.contains("\n  - producers were held up by full sockets 93 %"),
             "{text}"
         );
         assert!(!text.contains('\u{1b}'), "{text}");

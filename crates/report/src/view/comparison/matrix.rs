@@ -215,8 +215,6 @@ fn view(of: &MatrixSource<'_>, cell: &ComparedCell) -> CellView {
             .and_then(|it| it.functions.as_ref())
             .and_then(functions::explanation),
         page: page.unwrap_or_default(),
-        figures: decided.map_or_else(Vec::new, |it| {
-            it.figures.iter().map(FigureRow::from).collect()
-        }),
+        figures: decided.map_or_else(Vec::new, FigureRow::of),
     }
 }

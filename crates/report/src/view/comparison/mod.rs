@@ -168,11 +168,18 @@ pub struct FigureRow {
     pub interval_says: bool,
 }
 
-impl From<&ComparedFigure> for FigureRow {
-    fn from(figure: &ComparedFigure) -> Self {
+impl FigureRow {
+    /// The figures of a comparison.
+    pub(crate) fn of(comparison: &Comparison) -> Vec<Self> {
+        let units = words::units(comparison);
+        let figures = comparison.figures.iter();
+        figures.map(|it| Self::new(it, units)).collect()
+    }
+
+    fn new(figure: &ComparedFigure, units: &str) -> Self {
         Self {
             figure: figure.clone(),
-            decided: words::decision(figure),
+            decided: words::decision(figure, Some(units)),
             worse: figure.is_worse(),
             interval_says: words::interval_says(figure),
         }
@@ -245,7 +252,7 @@ impl ComparisonView {
             forced: comparison.forced.clone(),
             remarks,
             warnings: side_warnings(&a.readers, &b.readers),
-            figures: comparison.figures.iter().map(FigureRow::from).collect(),
+            figures: FigureRow::of(comparison),
             functions: comparison.functions.clone(),
             stacks: comparison.stacks.clone(),
             notes: words::notes(comparison, words::ShownColumns::ALL),
@@ -323,19 +330,19 @@ fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
     for run in &of.runs {
         let why = match (&run.spoiled, run.disturbed) {
             (Some(why), _) => format!("a run does not count: {why}"),
-            (None, true) => "others on the machine disturbed a run".to_owned(),
+            (None, true) => "other programs disturbed a run".to_owned(),
             (None, false) => continue,
         };
         let becomes = match anew.iter().position(|pair| *pair == run.pair) {
             _ if run.own && !of.is_hit(run.pair) => format!(
-                "that is a result of {}, and no other was made for it",
+                "this is a result of {}, and was not repeated",
                 run.side
             ),
-            Some(number) if is_made(of.pairs + number as u32) => "made anew".to_owned(),
-            Some(_) if decided => "not made anew: decided before".to_owned(),
-            Some(_) => "to be made anew".to_owned(),
+            Some(number) if is_made(of.pairs + number as u32) => "repeated".to_owned(),
+            Some(_) if decided => "not repeated: decided before".to_owned(),
+            Some(_) => "to be repeated".to_owned(),
             None => format!(
-                "not made anew: at most {} of {} may be",
+                "not repeated: at most {} of {} may be",
                 of.most_anew(),
                 measure::counted(of.pairs.into(), "pair")
             ),
@@ -523,25 +530,24 @@ mod tests {
         let told = |of: &PairedRuns, decided, anew: &str| {
             let mut expected = [
                 format!("pair 3: a run does not count: failed; {anew}"),
-                "pairs 1, 2: a run does not count: failed; that is a result of B, and no other was made for \
-                 it".to_owned(),
-                format!("pair 3: others on the machine disturbed a run; {anew}"),
+                "pairs 1, 2: a run does not count: failed; this is a result of B, and was not repeated".to_owned(),
+                format!("pair 3: other programs disturbed a run; {anew}"),
             ];
             let mut made = made_anew(of, decided);
             expected.sort_unstable();
             made.sort_unstable();
             assert_eq!(made, expected);
         };
-        told(&of, false, "to be made anew");
-        told(&of, true, "not made anew: decided before");
+        told(&of, false, "to be repeated");
+        told(&of, true, "not repeated: decided before");
         of.runs.push(run(3, A, false, false));
-        told(&of, true, "made anew");
+        told(&of, true, "repeated");
         of.pairs = 1;
         of.runs = vec![run(0, A, false, true)];
         assert_eq!(
             made_anew(&of, false),
             [
-                "pair 1: others on the machine disturbed a run; not made anew: at most 0 of 1 pair may be"
+                "pair 1: other programs disturbed a run; not repeated: at most 0 of 1 pair may be"
             ]
         );
     }

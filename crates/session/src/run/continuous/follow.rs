@@ -292,11 +292,11 @@ fn is_nothing(length: Nanos, samples: usize) -> bool {
 fn no_room(recording: &str) -> Problem {
     Problem::new(
         format!(
-            "there is no room on the disk for another period: twice the largest one, and {} MB at least, are to be \
+            "the disk has no room for another period: twice the largest one, and at least {} MB, must be \
              free",
             RESERVE >> 20
         ),
-        format!("removing older periods of {recording:?} would not be enough"),
+        format!("removing older periods of {recording:?} is not enough"),
         "make room, or name another folder with --runs; recording goes on when there is room",
     )
 }

@@ -207,7 +207,7 @@ fn check(what: &ContinuousOptions) -> Result<(), Error> {
     }
     if what.keep.is_some_and(|keep| keep < what.every) {
         return Err(Error::Usage(Problem::new(
-            "--keep is shorter than a period, so that none would be kept",
+            "--keep is shorter than a period: none would be kept",
             format!("a period is {}", what.every),
             "give --keep as much as --every, or more",
         )));

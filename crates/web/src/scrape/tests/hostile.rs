@@ -85,7 +85,7 @@ fn a_line_without_an_end_is_not_kept() {
 #[test]
 fn what_is_not_compressed_as_it_says_is_told() {
     let wrong = Server::start(|_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", b"a 1\n"));
-    assert!(problem(&wrong).cause.contains("broke off"));
+    assert!(problem(&wrong).cause.contains("is incomplete"));
     let cut = Server::start(|_| {
         let page = compressed("a 1\n".repeat(1_000).as_bytes());
         Answer::of(
@@ -94,7 +94,7 @@ fn what_is_not_compressed_as_it_says_is_told() {
             &page[..page.len() / 2],
         )
     });
-    assert!(problem(&cut).cause.contains("broke off"));
+    assert!(problem(&cut).cause.contains("is incomplete"));
     let other = Server::start(|_| Answer::of("text/plain", "Content-Encoding: br\r\n", b"a 1\n"));
     assert!(problem(&other).cause.contains("encoded"));
 }
@@ -109,7 +109,7 @@ fn a_small_answer_that_is_a_huge_page_is_ended() {
         Server::start(move |_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", &bomb));
     let problem = problem(&server);
     assert!(
-        ["too long", "no end", "broke off"]
+        ["too long", "no end", "is incomplete"]
             .iter()
             .any(|what| problem.cause.contains(what)),
         "{problem}"
@@ -134,7 +134,7 @@ fn answers_that_are_no_pages_are_told() {
     let all = scrapes(&[plan], 1);
     // The series that stood behind the cut would be missing in sums.
     let cut_off = all[0].result.clone().unwrap_err();
-    assert!(cut_off.cause.contains("broke off"), "{cut_off}");
+    assert!(cut_off.cause.contains("is incomplete"), "{cut_off}");
     assert!(
         all[0]
             .cost

@@ -343,7 +343,7 @@ fn what_selects_nothing_is_told_a_name_within_a_slip_or_names_that_begin_alike()
         ),
         (
             "rabbitmq_nonsense",
-            "no name on the page is like it; rabbitmq_… are there, such as rabbitmq_connections, rabbitmq_consumers",
+            "no name on the page is like it; it has rabbitmq_…, such as rabbitmq_connections, rabbitmq_consumers",
         ),
         ("nonsense", "no name on the page is like it"),
         (

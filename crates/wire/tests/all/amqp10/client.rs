@@ -422,7 +422,7 @@ fn what_nobody_asked_for_ends_the_connection() {
         ..Transfer::default()
     };
     for (bytes, what) in [
-        (frame(0, &delivery, &[]), "takes none"),
+        (frame(0, &delivery, &[]), "unexpected transfer"),
         (
             frame(
                 0,
@@ -432,7 +432,7 @@ fn what_nobody_asked_for_ends_the_connection() {
                 },
                 &[],
             ),
-            "takes none",
+            "unexpected transfer",
         ),
         (
             frame(
@@ -443,7 +443,7 @@ fn what_nobody_asked_for_ends_the_connection() {
                 },
                 &[],
             ),
-            "nobody asked",
+            "unrequested session",
         ),
         (
             frame(
@@ -455,7 +455,7 @@ fn what_nobody_asked_for_ends_the_connection() {
                 },
                 &[],
             ),
-            "nobody asked",
+            "unrequested link",
         ),
         (frame(1, &SaslOutcome::default(), &[]), "type 1"),
         (b"\0\0\x02\x01\x02\0\0\0".to_vec(), "limit"),
