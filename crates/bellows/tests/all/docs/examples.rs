@@ -285,6 +285,6 @@ pub(crate) fn topics(root: &Path) -> Vec<String> {
     let topics = pages.filter_map(|page| Some(page.file_stem()?.to_str()?.to_owned()));
     topics
         .filter(|topic| topic != "perf-test")
-        .chain(["from-perf-test".to_owned()])
+        .chain(["perf-test-options".to_owned()])
         .collect()
 }
