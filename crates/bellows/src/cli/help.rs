@@ -40,10 +40,8 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [Topic; 39] = [
+const TOPICS: [Topic; 36] = [
     topic!("getting-started", "getting-started.md"),
-    topic!("from-perf-test", "from-perf-test.md"),
-    topic!("from-artemis-perf", "from-artemis-perf.md"),
     topic!("experiments", "experiments.md"),
     topic!("keys", "keys.md"),
     topic!("flame-graphs", "experiments/flame-graphs.md"),
@@ -77,7 +75,6 @@ const TOPICS: [Topic; 39] = [
     topic!("artemis-perf", "artemis-perf.md"),
     topic!("observer-effect", "observer-effect.md"),
     topic!("performance", "performance.md"),
-    topic!("soak", "soak.md"),
     topic!("run-schema", "run.schema.json"),
     topic!("repeats-schema", "repeats.schema.json"),
 ];

@@ -11,7 +11,7 @@ Usage: bellows perf-test [OPTION]...
 
 Long options take one dash or two and may be shortened; options of one letter may be joined.
 Latencies count from the time at which a message was due (-r, -P), where PerfTest's count from
-when it was sent, and so leave stalls out. `bellows help from-perf-test` says what else differs.
+when it was sent, and so leave stalls out. `bellows help perf-test` says what else differs.
 
 Options:
 ";
