@@ -267,7 +267,7 @@ fn busy(helper: &Helper, since: Duration) -> Error {
             helper.node().name()
         ),
         format_args!("since {} s", since.as_secs()),
-        "wait until it has ended, or leave the threads out with --for 0s",
+        "wait until it has ended, or leave the threads out with --duration 0s",
     ))
 }
 

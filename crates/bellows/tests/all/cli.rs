@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "demo",
     "run",
     "client",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 25] = [
     "broker",
     "runs",
     "report",
+    "open",
     "doctor",
     "calibrate",
     "scrape",

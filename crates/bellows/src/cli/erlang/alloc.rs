@@ -18,7 +18,7 @@ use crate::output;
 const EXAMPLES: &str = "\
 Examples:
   bellows erlang alloc rabbit@localhost
-  bellows erlang alloc rabbit@localhost --for 5s
+  bellows erlang alloc rabbit@localhost --duration 5s
   bellows erlang alloc rabbit@localhost --every 10s --count 6
   bellows erlang alloc rabbit@localhost --json";
 
@@ -29,9 +29,9 @@ pub(crate) struct AllocArgs {
     #[command(flatten)]
     node: NodeArgs,
     /// Window in which the node accounts what its threads do; 0 leaves that out
-    #[arg(long = "for", value_name = "DURATION", default_value = "2s")]
+    #[arg(long = "duration", alias = "for", value_name = "DURATION", default_value = "2s")]
     window: Length,
-    /// Read again after this time
+    /// Time from one reading to the next; one reading if absent
     #[arg(long, value_name = "DURATION")]
     every: Option<Length>,
     /// Readings at most

@@ -23,10 +23,10 @@ use crate::{output, signals};
 
 const CALLS_EXAMPLES: &str = "\
 Examples:
-  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
+  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --duration 5s
   bellows erlang calls rabbit@localhost rabbit_channel rabbit_amqqueue --role channel --limit 30
   bellows erlang calls rabbit@localhost rabbit_mgmt_wm_queues rabbit_mgmt_db -o calls.svg
-  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
+  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --duration 30s
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --waits -o path.svg
 
 Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits, \
@@ -35,7 +35,7 @@ by one, also in the processes that they ask; functions that are called too often
 help erlang-nodes` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
-  bellows erlang memory rabbit@localhost rabbit_channel --for 5s
+  bellows erlang memory rabbit@localhost rabbit_channel --duration 5s
   bellows erlang memory rabbit@localhost prometheus_text_format prometheus_model_helpers --json
 
 This needs a node of Erlang/OTP 26 or later.";
@@ -117,7 +117,7 @@ impl CallsArgs {
         if all.0 > SMALL_PART.saturating_mul(nanos) {
             output::line_aside(&format!(
                 "short traces saw {traced} of the {all} that was counted: what the picture shows may be other calls \
-                 than the table; trace longer with --for, or more processes with --bursts"
+                 than the table; trace longer with --duration, or more processes with --bursts"
             ));
         }
         let stacks = Stacks {
@@ -128,7 +128,7 @@ impl CallsArgs {
                 "{traced} of the {all} that was counted, as short traces of the busiest processes saw it ({})",
                 counted(calls.bursts.messages, "message")
             ),
-            none: "trace longer with --for, more processes with --bursts, or functions that are called more often",
+            none: "trace longer with --duration, more processes with --bursts, or functions that are called more often",
         };
         stacks.write(path, format)
     }

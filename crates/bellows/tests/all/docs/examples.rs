@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands and their subcommands.
-pub(crate) const COMMANDS: [&str; 35] = [
+pub(crate) const COMMANDS: [&str; 36] = [
     "",
     "demo",
     "run",
@@ -33,6 +33,7 @@ pub(crate) const COMMANDS: [&str; 35] = [
     "runs rm",
     "runs prune",
     "report",
+    "open",
     "doctor",
     "calibrate",
     "scrape",
@@ -43,7 +44,7 @@ pub(crate) const COMMANDS: [&str; 35] = [
 ];
 
 /// Parts of examples and their replacements: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 51] = [
+const INSTEAD: [(&str, &str); 52] = [
     ("7k2q x3m4 --with 9d1f c8p0", "tag=before --with tag=after"),
     // The management API of a real RabbitMQ, which `topology.rs` has.
     ("topology apply queues.json", "topology generate --queues 3"),
@@ -74,7 +75,8 @@ const INSTEAD: [(&str, &str); 51] = [
         "sum(rabbitmq_queue_messages)",
         "sum(bellows_broker_open_files)",
     ),
-    ("--every 2s --for", "--every 1s --for"),
+    ("--every 2s --duration 20m", "--every 1s --duration 2"),
+    ("--every 2s --duration 60", "--every 1s --duration 2"),
     (
         "report runs/2026-11-21T00-12-33Z-ab-mine-7k2q",
         "report $(ls -d runs/*-ab-* | tail -n 1)",
@@ -209,15 +211,6 @@ fn short(example: &str) -> String {
     let line = INSTEAD.iter().fold(line.to_owned(), |line, (long, short)| {
         line.replace(long, short)
     });
-    let line = match line.starts_with("bellows scrape") {
-        true => {
-            line.replace("--for 20m", "")
-                .replace("--for 30", "")
-                .replace("--for 60", "")
-                + " --for 2"
-        }
-        false => line,
-    };
     let line = line.replace("--out /usr/local/share/man/man1", "--out man");
     let line = line.replace("/tmp/before.html", "before.html");
     if line.starts_with("bellows broker") {
@@ -229,6 +222,7 @@ fn short(example: &str) -> String {
     if ["bellows compare", "bellows ab"]
         .iter()
         .any(|it| line.starts_with(it))
+        || line.contains("--require")
     {
         // What it decides of few short runs is not known.
         return format!("{line} || test $? -le 4\n");
