@@ -286,7 +286,9 @@ fn shown_value(argument: &str, value: &str) -> String {
     let has_grammar = [
         "--schedule",
         "--message-size",
+        "--require",
         "--fail-if",
+        "--where",
         "--filter",
         "--select",
     ]

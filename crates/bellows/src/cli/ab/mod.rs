@@ -178,7 +178,7 @@ impl AbArgs {
             if !side.ends_by_itself() {
                 return Err(Failure::usage(
                     "runs in turns need an end",
-                    "give them one, such as --set phases.measure=30s",
+                    "give them one, such as --duration 30s",
                 ));
             }
         }
