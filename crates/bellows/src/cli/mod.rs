@@ -22,6 +22,7 @@ mod history;
 mod limit;
 mod load;
 mod metrics;
+mod open;
 mod paired;
 mod perf_test;
 pub(crate) mod perform;
@@ -117,6 +118,8 @@ pub(crate) enum Command {
     Broker(broker::BrokerArgs),
     /// List the runs that were kept
     Runs(runs::RunsArgs),
+    /// Open the report of a run in a browser
+    Open(open::OpenArgs),
     /// Write the report of a run, or of runs in turns, as one HTML file
     Report(report::ReportArgs),
     /// Show what this machine lets bellows measure, and how to fix what it does not
@@ -158,6 +161,7 @@ impl Command {
             Self::Topology(args) => args.execute(),
             Self::Broker(args) => args.execute(),
             Self::Runs(args) => args.execute(),
+            Self::Open(args) => args.execute(),
             Self::Report(args) => args.execute(),
             Self::Doctor(args) => args.execute(),
             Self::Calibrate(args) => args.execute(),

@@ -21,7 +21,7 @@ Examples:
   bellows probe https://localhost:15671/api/overview --ca ca.pem --bearer-file token --profile
   bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60
 
-`bellows help probes` tells more.";
+`bellows help probe` tells more.";
 
 /// Options of `bellows probe`.
 #[derive(Debug, Args)]

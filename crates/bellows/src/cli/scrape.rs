@@ -27,10 +27,10 @@ Examples:
   bellows scrape http://localhost:15692/metrics
   bellows scrape http://localhost:15692/metrics/per-object --every 2s --duration 20m
   bellows scrape http://a:15692/metrics http://b:15692/metrics --every 2s --duration 60
-  bellows scrape http://localhost:15692/metrics --duration 30 --select 'rabbitmq_global_messages_*_total'
+  bellows scrape http://localhost:15692/metrics --duration 30 --select 'rabbitmq_global_*_total'
   bellows scrape http://localhost:15692/metrics/per-object --select 'sum(rabbitmq_queue_messages)'
 
-`bellows help scrapes` tells more.";
+`bellows help scrape` tells more.";
 
 /// Options of `bellows scrape`.
 #[derive(Debug, Args)]

@@ -26,7 +26,7 @@ fn demo(more: &[&str]) -> common::Ended {
 
 #[test]
 fn the_exit_code_says_whether_the_requirements_were_met() {
-    let met = demo(&["--fail-if", "lost > 0", "--fail-if", "sent rate < 1k"]);
+    let met = demo(&["--require", "lost = 0", "--require", "sent rate >= 1k"]);
     met.assert_ok();
     assert!(
         met.stdout.contains("met      lost = 0         0\n"),
@@ -34,7 +34,7 @@ fn the_exit_code_says_whether_the_requirements_were_met() {
         met.stdout
     );
 
-    let missed = demo(&["--fail-if=end-to-end p50 < 1h", "--fail-if", "lost > 0"]);
+    let missed = demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]);
     assert_eq!(missed.code(), Some(3), "{missed:?}");
     assert!(
         missed.stdout.contains("MISSED   end-to-end p50 >= 1h  "),
@@ -43,21 +43,22 @@ fn the_exit_code_says_whether_the_requirements_were_met() {
     );
 
     // 2,000 messages have too few beyond the 99.99th percentile.
-    let unknown = demo(&["--fail-if", "end-to-end p99.99 > 1h"]);
+    let unknown = demo(&["--require", "end-to-end p99.99 < 1h"]);
     assert_eq!(unknown.code(), Some(4), "{unknown:?}");
     assert!(
         unknown.stdout.contains("cannot tell: fewer than ten"),
         "{}",
         unknown.stdout
     );
-    // What was missed counts more than what cannot be told.
+    // What was missed counts more than what cannot be told; the old name has the opposite sense.
     let both = demo(&[
-        "--fail-if",
-        "end-to-end p99.99 > 1h",
+        "--require",
+        "end-to-end p99.99 < 1h",
         "--fail-if",
         "sent rate > 1",
     ]);
     assert_eq!(both.code(), Some(3), "{both:?}");
+    assert!(both.stdout.contains("MISSED   sent rate <= 1 "), "{both:?}");
 }
 
 #[test]
@@ -116,8 +117,8 @@ fn a_run_that_measures_nothing_passes_nothing() {
         "queue://q",
         "--url",
         closed,
-        "--fail-if",
-        "lost > 0",
+        "--require",
+        "lost = 0",
     ];
     let args: Vec<&str> = args.into_iter().chain(["--junit", "old.xml"]).collect();
     run(dir.path(), &args).assert_error(1, &["127.0.0.1:1"]);
@@ -132,8 +133,8 @@ fn a_run_that_measures_nothing_passes_nothing() {
         "--no-profile",
         "--set",
         "phases.warmup=30s",
-        "--fail-if",
-        "stalls > 99",
+        "--require",
+        "stalls <= 99",
         "--junit",
         "stopped.xml",
     ];
@@ -164,16 +165,15 @@ fn a_run_that_measures_nothing_passes_nothing() {
 fn what_cannot_be_required_is_refused() {
     let dir = folder();
     for (condition, part) in [
-        ("p99 > 20ms", "is no quantity"),
-        ("end-to-end p99 > 20", "with its unit"),
-        // What must not be, rather than what has to hold.
+        ("p99 < 20ms", "is no quantity"),
+        ("end-to-end p99 < 20", "with its unit"),
         ("lost", "compares nothing"),
-        ("lost", "\"lost > 0\""),
+        ("lost", "\"lost = 0\""),
     ] {
-        let ended = run(dir.path(), &["demo", "--fail-if", condition]);
+        let ended = run(dir.path(), &["demo", "--require", condition]);
         assert_eq!(ended.code(), Some(2), "{ended:?}");
         assert!(ended.stderr.contains(part), "{ended:?}");
     }
-    let args = ["demo", "--no-profile", "--fail-if", "connect time p99 > 1s"];
+    let args = ["demo", "--no-profile", "--require", "connect time p99 < 1s"];
     run(dir.path(), &args).assert_error(2, &["no latency called \"connect time\""]);
 }

@@ -35,7 +35,7 @@ Runs of A and B are made in turns (ABBA or BAAB, drawn from --seed), each with a
 starts it. With --over each combination of values is a comparison of its own, a cell; all of them are made in turns \
 and decided together: where does it help, where does it hurt? Ctrl-C ends it; what is complete is shown, and the same \
 command line with --resume goes on. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. `bellows help \
-comparison` says how it is decided.";
+ab` says how it is decided.";
 
 /// Options of `bellows ab`.
 #[derive(Debug, Args)]

@@ -32,7 +32,7 @@ Examples:
 Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits, \
 callers and callees come from short traces of the busiest processes. With --root calls of one function are traced one \
 by one, also in the processes that they ask; functions that are called too often for that are counted alone. `bellows \
-help erlang-nodes` tells more.";
+help erlang` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   bellows erlang memory rabbit@localhost rabbit_channel --duration 5s

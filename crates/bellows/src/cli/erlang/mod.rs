@@ -30,7 +30,7 @@ Examples:
   bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own file \
-(/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang-nodes` tells more.";
+(/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang` tells more.";
 
 /// Options of `bellows erlang`.
 #[derive(Debug, Args)]

@@ -28,7 +28,7 @@ Examples:
   bellows erlang time rabbit@localhost 'lists:seq(1, 1000)' lists --result
 
 The function is really called, so name one that changes nothing. Arguments are terms; they are read, not \
-evaluated. `bellows help erlang-nodes` tells more.";
+evaluated. `bellows help erlang` tells more.";
 
 /// Trace messages of the traced calls.
 const MESSAGES: u32 = 5_000_000;

@@ -24,7 +24,7 @@ Examples:
   bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --max-calls 5
 
 It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them \
-masked, on the node. `bellows help erlang-nodes` tells more.";
+masked, on the node. `bellows help erlang` tells more.";
 
 /// Longest wait for one answer, so that Ctrl-C is heard.
 const WAIT: Duration = Duration::from_millis(250);

@@ -70,7 +70,7 @@ const INSTEAD: [(&str, &str); 52] = [
     ("15692/metrics/per-object", "15692/metrics"),
     ("http://a:15692", "http://127.0.0.1:15692"),
     ("http://b:15692", "http://localhost:15692"),
-    ("rabbitmq_global_messages_*_total", "bellows_broker_*"),
+    ("rabbitmq_global_*_total", "bellows_broker_*"),
     (
         "sum(rabbitmq_queue_messages)",
         "sum(bellows_broker_open_files)",
