@@ -273,25 +273,22 @@ fn longest_word(cell: &str) -> usize {
     cell.split(' ').map(width).max().unwrap_or(0)
 }
 
-/// Widths of a table's columns, of which `least` hold the longest words; the widest are narrowed until all have room.
-/// `None` where even the longest words have none.
+/// Widths of a table's columns, of which `least` hold the longest words: the last takes the remaining room, and where
+/// that is less than a third, the widest are narrowed. `None` where even the longest words have no room.
 fn fitted(natural: &[usize], least: &[usize], columns: usize) -> Option<Vec<usize>> {
     let room = columns.checked_sub(GAP * natural.len().saturating_sub(1))?;
+    let (last, others) = natural.split_last()?;
+    let rest = room.saturating_sub(others.iter().sum());
+    if rest >= room / 3 && least.last().is_some_and(|least| rest >= *least) {
+        return Some([others, &[rest.min(*last)]].concat());
+    }
     let at_most = |most: usize| -> Vec<usize> {
         let both = natural.iter().zip(least);
         both.map(|(natural, least)| most.clamp(*least, *natural))
             .collect()
     };
-    let widest = natural.iter().max().copied()?;
-    let mut widths = (1..=widest)
-        .rev()
-        .map(at_most)
-        .find(|widths| widths.iter().sum::<usize>() <= room)?;
-    let left = room - widths.iter().sum::<usize>();
-    if let (Some(last), Some(natural)) = (widths.last_mut(), natural.last()) {
-        *last = (*last + left).min(*natural);
-    }
-    Some(widths)
+    let mut narrower = (1..=natural.iter().max().copied()?).rev().map(at_most);
+    narrower.find(|widths| widths.iter().sum::<usize>() <= room)
 }
 
 #[cfg(test)]
