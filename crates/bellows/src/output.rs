@@ -1,6 +1,7 @@
 //! Output streams: results to standard output, progress to standard error.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use archive::{Event, SeriesName, SeriesPoint};
@@ -8,10 +9,45 @@ use measure::{Interval, Nanos, Phase};
 use report::console::{self, Live, Shape, Style, out, sanitise};
 
 use crate::failure::Failure;
+use crate::signals;
 
 /// Writes results to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Ok(out::results(text)?)
+}
+
+/// Writes results through the pager of `PAGER`, else `less`, where the terminal has too few rows for them.
+pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
+    let style = style();
+    let named = std::env::var("PAGER");
+    let is_none = named.as_ref().is_ok_and(|it| it.trim().is_empty());
+    if !style.terminal || is_none || text.lines().count() < style.rows {
+        return print(text);
+    }
+    let mut pager = match named {
+        Ok(named) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &named]);
+            shell
+        }
+        Err(_) => Command::new("less"),
+    };
+    if std::env::var_os("LESS").is_none() {
+        pager.env("LESS", "R");
+    }
+    let _theirs = signals::leave_interrupts()?;
+    let Ok(mut pager) = pager.stdin(Stdio::piped()).spawn() else {
+        return print(text);
+    };
+    if let Some(mut pages) = pager.stdin.take() {
+        // Who leaves the pager early reads no further.
+        let _ = pages.write_all(out::harmless(text).as_bytes());
+    }
+    match pager.wait() {
+        // The shell found no such program.
+        Ok(status) if status.code() == Some(127) => print(text),
+        _ => Ok(()),
+    }
 }
 
 /// Rows of the terminal of standard output, now.

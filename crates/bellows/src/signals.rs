@@ -79,6 +79,11 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     .map(|()| flag)
 }
 
+/// Leaves SIGINT to a program that has the terminal, such as a pager, as long as the result lives.
+pub(crate) fn leave_interrupts() -> Result<Signals, Failure> {
+    Signals::new([SIGINT]).map_err(unwatched)
+}
+
 /// Tidies up before a signal ends the process, until the load is watched over ([`stop_load`]).
 pub(crate) fn tidy_before_the_end(tidy: impl Fn() + Send + 'static) -> Result<(), Failure> {
     watch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT], move |signal, _| {
@@ -116,15 +121,16 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
+fn unwatched(source: io::Error) -> Failure {
+    Failure::Failed(Problem::new(
+        "cannot watch for signals",
+        source,
+        "see ulimit -a",
+    ))
+}
+
 fn watch(which: &[i32], mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
-    let failed = |source: io::Error| {
-        Failure::Failed(Problem::new(
-            "cannot watch for signals",
-            source,
-            "see ulimit -a",
-        ))
-    };
-    let mut signals = Signals::new(which).map_err(failed)?;
+    let mut signals = Signals::new(which).map_err(unwatched)?;
     let run = move || {
         for (count, signal) in (1..).zip(signals.forever()) {
             act(signal, count);
@@ -133,7 +139,7 @@ fn watch(which: &[i32], mut act: impl FnMut(i32, u32) + Send + 'static) -> Resul
     thread::Builder::new()
         .name("signals".into())
         .spawn(run)
-        .map_err(failed)?;
+        .map_err(unwatched)?;
     Ok(())
 }
 

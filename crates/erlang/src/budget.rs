@@ -226,7 +226,7 @@ fn reached(limit: &str, seen: &str) -> (String, &'static str) {
         ),
         "details" => (
             format!("the table of costs per function took {seen}"),
-            "name fewer modules, or follow fewer calls with --limit",
+            "name fewer modules, or follow fewer calls with --max-calls",
         ),
         other => (format!("{other} was {seen}"), "see the options' budget"),
     }

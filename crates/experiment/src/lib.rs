@@ -352,6 +352,12 @@ impl Experiment {
         self.without_secrets().resolved()
     }
 
+    /// The experiment as a file of all its values, without comments and secrets.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.without_secrets()).unwrap_or_default()
+    }
+
     fn resolved(mut self) -> Value {
         for load in &mut self.load {
             load.max_pending = Some(load.in_flight_window());

@@ -88,7 +88,8 @@ impl Comparison {
 }
 
 impl Requirement {
-    /// The requirement that holds exactly when this condition does not: the meaning of `--fail-if`.
+    /// The requirement that holds exactly when this condition does not: the meaning of `not CONDITION`, and of the
+    /// option `--fail-if`, which `--require` replaces.
     ///
     /// # Errors
     /// Where the text is no condition.

@@ -1,11 +1,16 @@
 use load::{Distribution, RateProfile, SizeStep, Sizes, Spacing, Step};
 use measure::{Bytes, Nanos};
 
-use super::{Experiment, OAuth2Spec, ScheduleSpec, Secret, SizeSpec};
+use super::{Experiment, OAuth2Spec, ScheduleSpec, Secret, SizeSpec, built_ins};
 
-impl Experiment {
-    pub(crate) fn to_toml(&self) -> String {
-        toml::to_string(&self.without_secrets()).unwrap()
+#[test]
+fn a_built_in_experiment_reads_back_as_it_is_printed() {
+    for built_in in built_ins() {
+        let mut once = Experiment::built_in(built_in.name).unwrap();
+        once.set("phases.measure=7s").unwrap();
+        let printed = once.to_toml();
+        let again = Experiment::from_toml(&printed, "again").unwrap_or_else(|e| panic!("{printed}\n{e}"));
+        assert_eq!(once.to_json(), again.to_json(), "{printed}");
     }
 }
 

@@ -45,8 +45,12 @@ pub(super) struct OutputArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Requirements and repeats")]
 pub(super) struct RequireArgs {
-    /// Exit with code 3 if this holds: 'end-to-end p99 > 20ms', 'lost > 0', 'sent rate < 20k'. May be repeated
-    #[arg(long, value_name = "CONDITION", value_parser = Requirement::unless)]
+    /// Condition that has to hold: 'end-to-end p99 < 20ms', 'lost = 0', 'sent rate >= 20k'; exit code 3 if it does not.
+    /// May be repeated; the experiment's requirements count, too
+    #[arg(long, value_name = "CONDITION")]
+    require: Vec<Requirement>,
+    /// The opposite of --require, by its old name.
+    #[arg(long, hide = true, value_name = "CONDITION", value_parser = Requirement::unless)]
     fail_if: Vec<Requirement>,
     /// Write what was required, and whether it was reached, as JUnit XML
     #[arg(long, value_name = "FILE")]
@@ -61,18 +65,18 @@ pub(super) struct RequireArgs {
 impl RequireArgs {
     /// Refuses these options beside commands that make runs of their own.
     pub(super) fn none_with(&self, what: &str) -> Result<(), Failure> {
-        if self.repeat == 1 && self.junit.is_none() && self.fail_if.is_empty() {
+        if self.repeat == 1 && self.junit.is_none() && self.resolve().next().is_none() {
             return Ok(());
         }
         Err(Failure::usage(
             format!("{what} are runs of their own, which are neither repeated nor judged"),
-            "leave out --repeat, --fail-if and --junit",
+            "leave out --repeat, --require and --junit",
         ))
     }
 
     /// The requirements of the command line, beside the experiment's own.
     pub(super) fn resolve(&self) -> impl Iterator<Item = RequireSpec> {
-        let required = self.fail_if.iter().cloned();
+        let required = self.require.iter().chain(&self.fail_if).cloned();
         required.map(|that| RequireSpec { that })
     }
 

@@ -274,7 +274,6 @@ fn key_of(error: &clap::Error, argument: &str) -> Option<String> {
     let option = argument.split('=').next()?;
     let named = OPTION_NAMES.iter().find(|(_, name)| *name == option);
     match named.map_or(option.strip_prefix("--")?, |(key, _)| *key) {
-        "phases.measure" => Some("phases.measure".to_owned()),
         "warmup" => Some("phases.warmup".to_owned()),
         "url" => Some("broker.url".to_owned()),
         key if LoadSpec::KEYS.contains(&key) => Some(format!("load.0.{key}")),
@@ -287,7 +286,9 @@ fn shown_value(argument: &str, value: &str) -> String {
     let has_grammar = [
         "--schedule",
         "--message-size",
+        "--require",
         "--fail-if",
+        "--where",
         "--filter",
         "--select",
     ]
@@ -325,6 +326,8 @@ fn in_words(source: &(dyn std::error::Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use measure::Length;
+
     use super::*;
 
     #[test]
@@ -335,9 +338,9 @@ mod tests {
             readable(error).render().to_string()
         };
         for (line, key) in [
-            ("bellows run stream-publish --rate 5", "load.0.rate"),
-            ("bellows demo --quiet --duration=5", "phases.measure"),
-            ("bellows demo --rate secret:word@host", "load.0.rate"),
+            ("bellows run stream-publish --producers 5", "load.0.producers"),
+            ("bellows demo --quiet --warmup=5", "phases.warmup"),
+            ("bellows demo --ttl secret:word@host", "load.0.ttl"),
         ] {
             let text = refused(line);
             assert!(text.contains(&format!("'--set {key}=VALUE'")), "{text}");
@@ -369,22 +372,41 @@ mod tests {
         assert_eq!(words.join(" "), wanted);
     }
 
-    /// The number of rows is `--limit` or `-n` in every command.
+    /// `--limit` or `-n` is a number of rows in every command, and `--every` the time from one to the next; old
+    /// spellings stay understood, and are not shown.
     #[test]
-    fn rows_have_one_option() {
+    fn an_option_means_the_same_in_every_command() {
         fn check(command: &Command) {
-            for arg in command.get_arguments() {
-                let is_short = arg.get_short() == Some('n');
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 let name = command.get_name();
-                assert!(
-                    !is_short || arg.get_long() == Some("limit"),
+                let long = arg.get_long().unwrap_or_default();
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                assert_eq!(
+                    arg.get_short() == Some('n'),
+                    long == "limit",
                     "{name}: {arg:?}"
                 );
-                assert_ne!(arg.get_long(), Some("number"), "{name}");
+                let is_time = arg.get_value_parser().type_id() == std::any::TypeId::of::<Length>();
+                let is_step = is_time && help.contains("to the next");
+                assert_eq!(is_step, long == "every", "{name}: {arg:?}");
+                for other in ["number", "for", "fail-if", "slo"] {
+                    assert_ne!(long, other, "{name}");
+                }
             }
             command.get_subcommands().for_each(check);
         }
         check(&Cli::command());
+        for line in [
+            "bellows erlang calls n@h lists --for 5s",
+            "bellows erlang trace n@h lists --limit 5",
+            "bellows scrape http://h --every 2 --for 5",
+            "bellows probe http://h --for 5",
+            "bellows limit demo --slo lost=0",
+            "bellows demo --fail-if lost>0",
+        ] {
+            let read = Cli::command().try_get_matches_from(line.split(' '));
+            assert!(read.is_ok(), "{line}: {read:?}");
+        }
     }
 
     fn kept(line: &[&str]) -> String {

@@ -26,7 +26,7 @@ Examples:
   bellows diff 7k2q last -o difference.folded
 
 A is what is compared with, B what is compared. With one profile, B is the part that --from and --to or \
---where choose, and A the rest of the measured phase. `bellows help differences` says what is proven.";
+--where choose, and A the rest of the measured phase. `bellows help diff` says what is proven.";
 
 /// Options of `bellows diff`.
 #[derive(Debug, Args)]

@@ -21,6 +21,14 @@ pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     among_runs(name, runs)
 }
 
+/// The folder of a run as in [`run`], or of several runs.
+pub(super) fn folder(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
+    run(name, runs).or_else(|no_run| match folders_of_runs(name, runs)?.as_slice() {
+        [(one, _)] => Ok(one.clone()),
+        _ => Err(no_run),
+    })
+}
+
 /// Like [`run`], with the run's entry in the archive.
 pub(super) fn entry(name: &str, runs: &Path) -> Result<RunEntry, Failure> {
     run(name, runs).map(RunEntry::read)

@@ -8,39 +8,47 @@ use report::console;
 
 use super::{Cli, complete, grammar, old_names};
 use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{output, perf_test};
 
 const EXAMPLES: &str = "\
 Examples:
   bellows help                       commands and topics
   bellows help getting-started
+  bellows help limit                 the usage of a command, and its document
   bellows help runs prune
-  bellows help measurement | less";
+  bellows help p99                   the pages that mention it";
 
 /// Two names this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
 
 /// A document that is in the binary.
 struct Topic {
+    /// The name of the command that it is about, else a name of its own.
     name: &'static str,
+    /// The name that it had before, which still finds it; empty where it had none.
+    former: &'static str,
     /// The file below `docs`.
     file: &'static str,
     text: &'static str,
 }
 
-/// A topic with its document.
+/// A topic with its document, and its former name.
 macro_rules! topic {
     ($name:literal, $file:literal) => {
+        topic!($name, $file, "")
+    };
+    ($name:literal, $file:literal, $former:literal) => {
         Topic {
             name: $name,
+            former: $former,
             file: $file,
             text: include_str!(concat!("../../../../docs/", $file)),
         }
     };
 }
 
-/// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [Topic; 36] = [
+/// The documents by their topics.
+static TOPICS: [Topic; 36] = [
     topic!("getting-started", "getting-started.md"),
     topic!("experiments", "experiments.md"),
     topic!("keys", "keys.md"),
@@ -49,15 +57,15 @@ const TOPICS: [Topic; 36] = [
     topic!("metrics-pages", "experiments/scrape-storm.md"),
     topic!("reading-the-report", "reading-the-report.md"),
     topic!("stacks", "stacks.md"),
-    topic!("differences", "differences.md"),
-    topic!("comparison", "compare.md"),
-    topic!("highest-rate", "limit.md"),
+    topic!("diff", "differences.md", "differences"),
+    topic!("ab", "compare.md", "comparison"),
+    topic!("limit", "limit.md", "highest-rate"),
     topic!("ci", "ci.md"),
     topic!("continuous", "continuous.md"),
     topic!("metrics", "metrics.md"),
-    topic!("probes", "probe.md"),
-    topic!("scrapes", "scrape.md"),
-    topic!("erlang-nodes", "erlang.md"),
+    topic!("probe", "probe.md", "probes"),
+    topic!("scrape", "scrape.md", "scrapes"),
+    topic!("erlang", "erlang.md", "erlang-nodes"),
     topic!("profile-formats", "profile-formats.md"),
     topic!("measurement", "measurement.md"),
     topic!("verdict", "verdict.md"),
@@ -70,9 +78,9 @@ const TOPICS: [Topic; 36] = [
     topic!("schedules", "schedules.md"),
     topic!("tls", "tls.md"),
     topic!("connections", "connections.md"),
-    topic!("topologies", "topology.md"),
-    topic!("perf-test-options", "perf-test.md"),
-    topic!("artemis-perf", "artemis-perf.md"),
+    topic!("topology", "topology.md", "topologies"),
+    topic!("perf-test", "perf-test.md", "perf-test-options"),
+    topic!("artemis", "artemis-perf.md", "artemis-perf"),
     topic!("observer-effect", "observer-effect.md"),
     topic!("performance", "performance.md"),
     topic!("run-schema", "run.schema.json"),
@@ -83,45 +91,56 @@ const TOPICS: [Topic; 36] = [
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HelpArgs {
-    /// Command, with its subcommand if it has any, or topic; without one, both are listed
-    #[arg(value_name = "COMMAND|TOPIC", add = commands_and_topics())]
+    /// Command, with its subcommand if it has any, topic, or words to search for; without one, commands and topics are
+    /// listed
+    #[arg(value_name = "COMMAND|TOPIC|WORDS", add = commands_and_topics())]
     names: Vec<String>,
 }
 
 impl HelpArgs {
-    /// Prints it.
+    /// Prints it, a page at a time where it is longer than the terminal.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        match self.names.as_slice() {
-            [] => output::print(&overview())?,
-            [name] if name == "perf-test" => {
-                return crate::perf_test::execute(vec!["--help".into()]);
-            }
-            [name, rest @ ..] => match (document(name), rest) {
-                (Some(text), []) => output::print(&shown(name, text))?,
-                (Some(_), [extra, ..]) => {
-                    let help = format!("`bellows help {name}` prints the whole topic");
-                    let cause = format!("the topic {name:?} has no part {extra:?}");
-                    return Err(Failure::usage(cause, help).observed(extra));
-                }
-                (None, _) => {
-                    output::print(&usage(&old_names::current_command(&self.names))?)?;
-                }
-            },
-        }
+        output::print_paged(&explained(&self.names)?)?;
         Ok(Done::Fine)
     }
 }
 
-/// The topic of this name, or the one whose file is called so where no command is: `mgmt-api` of `mgmt-api.md`.
-fn document(name: &str) -> Option<&'static str> {
-    let named = TOPICS.iter().find(|topic| topic.name == name);
-    let is_command = || Cli::command().find_subcommand(name).is_some();
-    let file = |topic: &&Topic| topic.file.rsplit('/').next() == Some(&format!("{name}.md"));
-    let found = named.or_else(|| TOPICS.iter().find(file).filter(|_| !is_command()));
-    found.map(|topic| topic.text)
+/// The text for these names: the usage of a command with its document, a topic, or the pages that mention the words.
+fn explained(names: &[String]) -> Result<String, Failure> {
+    let names = &old_names::current_command(names);
+    let [name, rest @ ..] = names.as_slice() else {
+        return Ok(overview());
+    };
+    let known = topic(name);
+    let page = known.filter(|_| rest.is_empty()).map(shown);
+    if Cli::command().find_subcommand(name).is_some() {
+        let usage = usage(names)?;
+        return Ok(match page {
+            Some(page) => format!("{}\n\n{page}", usage.trim_end()),
+            None => usage,
+        });
+    }
+    match (page, known, rest) {
+        (Some(page), ..) => Ok(page),
+        (None, Some(_), [extra, ..]) => {
+            let help = format!("`bellows help {name}` prints the whole topic");
+            let cause = format!("the topic {name:?} has no part {extra:?}");
+            Err(Failure::usage(cause, help).observed(extra))
+        }
+        _ => found(names),
+    }
 }
 
-/// The topic that a link to a file leads to. A command may have the file's name.
+/// The topic that has or had this name, or whose file is called so: `mgmt-api` of `mgmt-api.md`.
+fn topic(name: &str) -> Option<&'static Topic> {
+    let file = format!("{name}.md");
+    let by = |is: &dyn Fn(&Topic) -> bool| TOPICS.iter().find(|topic| is(topic));
+    by(&|topic| topic.name == name)
+        .or_else(|| by(&|topic| !name.is_empty() && topic.former == name))
+        .or_else(|| by(&|topic| topic.file.rsplit('/').next() == Some(file.as_str())))
+}
+
+/// The topic that a link to a file leads to.
 fn topic_of(file: &str) -> Option<&'static str> {
     let is_it = |topic: &&Topic| topic.file.rsplit('/').next() == Some(file);
     TOPICS.iter().find(is_it).map(|topic| topic.name)
@@ -132,24 +151,92 @@ fn is_schema(name: &str) -> bool {
 }
 
 /// A document for the eye; a schema, which is for programs, as it is.
-fn shown(name: &str, text: &str) -> String {
-    match is_schema(name) {
-        true => text.to_owned(),
-        false => console::page(text, topic_of, output::style()),
+fn shown(topic: &Topic) -> String {
+    match is_schema(topic.name) {
+        true => topic.text.to_owned(),
+        false => console::page(topic.text, topic_of, output::style()),
     }
+}
+
+/// Part of a document that mentions words, in the order of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum MatchKind {
+    Title,
+    Heading,
+    Text,
+}
+
+/// A section of a document that mentions words.
+struct Match {
+    topic: &'static Topic,
+    heading: &'static str,
+    kind: MatchKind,
+}
+
+/// The sections that mention all of these words.
+fn search(words: &str) -> Vec<Match> {
+    let mut found = Vec::new();
+    for topic in TOPICS.iter().filter(|topic| !is_schema(topic.name)) {
+        let sections = console::page_sections(topic.text).into_iter();
+        for (number, (heading, text)) in sections.enumerate() {
+            let kind = match (mentions(heading, words), number) {
+                (true, 0) => MatchKind::Title,
+                (true, _) => MatchKind::Heading,
+                (false, _) if mentions(&text, words) => MatchKind::Text,
+                (false, _) => continue,
+            };
+            found.push(Match {
+                topic,
+                heading,
+                kind,
+            });
+        }
+    }
+    found.sort_by_key(|it| it.kind);
+    found
+}
+
+/// Whether words of the text begin with each of these, whatever the case.
+fn mentions(text: &str, words: &str) -> bool {
+    let (text, words) = (text.to_lowercase(), words.to_lowercase());
+    let begins_a_word = |word: &str| {
+        let mut places = text.match_indices(word);
+        places.any(|(at, _)| text.get(..at).is_some_and(|it| !it.ends_with(char::is_alphanumeric)))
+    };
+    !words.trim().is_empty() && words.split_whitespace().all(begins_a_word)
+}
+
+/// The only page that mentions these words, or the list of those that do.
+fn found(names: &[String]) -> Result<String, Failure> {
+    let words = names.join(" ");
+    let found = search(&words);
+    let Some(first) = found.first() else {
+        return usage(names);
+    };
+    if found.iter().all(|it| it.topic.name == first.topic.name) {
+        return Ok(shown(first.topic));
+    }
+    let words = console::sanitise(&words);
+    let mut page = format!("# Pages that mention {words}\n\n| page | heading |\n| --- | --- |\n");
+    for Match { topic, heading, .. } in &found {
+        let heading = heading.replace('|', "\\|");
+        page.push_str(&format!("| bellows help {} | {heading} |\n", topic.name));
+    }
+    Ok(console::page(&page, topic_of, output::style()))
 }
 
 /// Completes commands and topics.
 fn commands_and_topics() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
-        let commands = Cli::command();
-        let commands = commands.get_subcommands().filter(|it| !it.is_hide_set());
+        let all = Cli::command();
+        let commands = all.get_subcommands().filter(|it| !it.is_hide_set());
         let named = |it: &clap::Command| {
             let about = it.get_about().map(ToString::to_string);
             (it.get_name().to_owned(), about.unwrap_or_default())
         };
         let commands: Vec<_> = commands.map(named).collect();
-        complete::starting_with(typed, commands.into_iter().chain(topics())).collect()
+        let topics = topics().filter(|(name, _)| all.find_subcommand(name).is_none());
+        complete::starting_with(typed, commands.into_iter().chain(topics)).collect()
     })
 }
 
@@ -179,6 +266,9 @@ fn overview() -> String {
 }
 
 fn usage(names: &[String]) -> Result<String, Failure> {
+    if names == ["perf-test"] {
+        return Ok(perf_test::usage());
+    }
     let mut command = Cli::command();
     command.build();
     let mut found = &mut command;
@@ -222,6 +312,11 @@ mod tests {
 
     use super::*;
 
+    fn text(names: &[&str]) -> Result<String, Failure> {
+        let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+        explained(&names)
+    }
+
     /// The binary contains all documents.
     #[test]
     fn every_document_is_a_topic() {
@@ -242,8 +337,7 @@ mod tests {
 
     #[test]
     fn a_topic_has_no_parts() {
-        let names = ["run-schema", "extra"].map(str::to_owned).to_vec();
-        match (HelpArgs { names }).execute() {
+        match text(&["run-schema", "extra"]) {
             Err(Failure::Usage(problem)) => {
                 assert!(
                     problem.cause.contains("the topic \"run-schema\""),
@@ -255,22 +349,55 @@ mod tests {
         }
     }
 
+    /// `help limit` printed the usage alone, and the document was called otherwise.
     #[test]
-    fn no_topic_hides_a_command() {
-        let command = Cli::command();
-        for Topic { name, .. } in TOPICS {
-            assert!(command.find_subcommand(name).is_none(), "{name}");
+    fn a_command_is_explained_by_its_usage_and_its_document() {
+        let limit = text(&["limit"]).expect("a text");
+        assert!(limit.contains("Usage: bellows limit"), "{limit}");
+        let document = text(&["highest-rate"]).expect("a text");
+        assert!(limit.ends_with(&document), "{limit}");
+        let of_perf_test = text(&["perf-test"]).expect("a text");
+        assert!(of_perf_test.contains("--producers"), "{of_perf_test}");
+        for of in &TOPICS {
+            for name in [of.name, of.former] {
+                let found = topic(name).map(|it| it.name);
+                assert!(name.is_empty() || found == Some(of.name), "{name}: {found:?}");
+            }
         }
     }
 
-    /// A link in a document leads to another document, never to the options of a command with its file's name.
+    #[test]
+    fn words_are_searched_in_titles_then_headings_then_text() {
+        assert!(mentions("The P99 of it", "p99"));
+        assert!(mentions("send, and its delay", "delay send"));
+        assert!(!mentions("feedback", "back") && !mentions("all", " "));
+        let found = search("latency");
+        assert!(found.len() > 3 && found.is_sorted_by_key(|it| it.kind));
+        let listed = text(&["p99"]).expect("a list");
+        assert!(listed.contains("bellows help requirements "), "{listed}");
+        // All words of a title stand on one page alone.
+        let only = TOPICS.iter().find(|of| {
+            let found = search(console::page_title(of.text));
+            let is_title = found.first().is_some_and(|it| it.kind == MatchKind::Title);
+            is_title && found.iter().all(|it| it.topic.name == of.name)
+        });
+        let only = only.expect("a page");
+        let title: Vec<&str> = console::page_title(only.text).split(' ').collect();
+        assert_eq!(text(&title), Ok(shown(only)));
+        match text(&["mesurement"]) {
+            Err(Failure::Usage(problem)) => assert!(problem.help.contains("\"measurement\"")),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A link in a document leads to another document.
     #[test]
     fn links_lead_to_topics() {
-        for Topic { name, text, .. } in TOPICS {
+        for Topic { name, text, .. } in &TOPICS {
             let shown = console::page(text, topic_of, console::Style::PLAIN);
             for part in shown.split("(`bellows help ").skip(1) {
                 let (target, _) = part.split_once("`)").unwrap_or((part, ""));
-                assert!(document(target).is_some(), "{name}: {target}");
+                assert!(topic(target).is_some(), "{name}: {target}");
             }
             let links = text.split("](").skip(1);
             let targets = links.filter_map(|link| link.split([')', '#']).next());
@@ -292,7 +419,7 @@ mod tests {
             for part in text.split("`bellows help ").skip(1) {
                 let (target, _) = part.split_once('`').unwrap_or((part, ""));
                 let target = target.split_whitespace().collect::<Vec<_>>().join(" ");
-                assert!(document(&target).is_some(), "{target}: {text}");
+                assert!(topic(&target).is_some(), "{target}: {text}");
             }
             for below in command.get_subcommands_mut() {
                 look(below);

@@ -28,13 +28,13 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows limit mine.toml --slo 'end-to-end p99 < 10ms' --slo 'lost = 0'
-  bellows limit stream-publish --set phases.measure=30s --precision 2%
-  bellows limit mine.toml --slo 'ack response p99.9 < 50ms' --from 20k --most 200k --json
-  bellows limit mine.toml --slo 'end-to-end p99 < 10ms' --resume 7k2q
+  bellows limit mine.toml --require 'end-to-end p99 < 10ms' --require 'lost = 0'
+  bellows limit stream-publish --duration 30s --precision 2%
+  bellows limit mine.toml --require 'ack response p99.9 < 50ms' --from 20k --most 200k --json
+  bellows limit mine.toml --require 'end-to-end p99 < 10ms' --resume 7k2q
   bellows limit mine.toml --scale load.0.producers=1,2,4,8,16
 
-A rate holds where at least 99.5 % of it is sent and received, and every --slo is met. Rates are doubled until one \
+A rate holds where at least 99.5 % of it is sent and received, and every --require is met. Rates are doubled until one \
 does not hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows \
 starts it. Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
 Exit codes: 0 both ends found and confirmed (with --scale: the throughputs follow a law of the broker), 4 one is open \
@@ -49,20 +49,20 @@ const MOST_TRIALS: u32 = 60;
 
 /// Options of `bellows limit`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("rate", |arg| arg.hide(true)))]
 pub(crate) struct LimitArgs {
     /// Built-in experiment, or a file (*.toml)
     #[arg(value_name = "NAME|FILE", add = complete::experiments())]
     experiment: String,
-    /// Requirement of a rate: 'end-to-end p99 < 10ms', 'lost = 0'. May be repeated; the experiment's requirements
-    /// count, too
-    #[arg(long = "slo", value_name = "CONDITION")]
-    slos: Vec<Requirement>,
+    /// Condition that has to hold at a rate: 'end-to-end p99 < 10ms', 'lost = 0'. May be repeated; the experiment's
+    /// requirements count, too
+    #[arg(long, alias = "slo", value_name = "CONDITION")]
+    require: Vec<Requirement>,
     /// Vary a number of clients instead, unthrottled: load.0.producers=1,2,4,8. Fits the Universal Scalability Law to
     /// the throughputs
     #[arg(
         long, value_name = "KEY=N,N,N,N",
-        conflicts_with_all = ["slos", "from", "least", "most", "precision", "trials"]
+        conflicts_with_all = ["require", "from", "least", "most", "precision", "trials"]
     )]
     scale: Option<String>,
     /// First rate, in messages per second of all producers; the experiment's own where absent, else 10000
@@ -110,16 +110,16 @@ impl LimitArgs {
         experiment.profile.events.clear();
         experiment.profile.blocks = None;
         self.changes.apply(&mut experiment)?;
-        if let Some(slo) = self.slos.iter().find(|slo| slo.wants_latency_above()) {
+        if let Some(that) = self.require.iter().find(|it| it.wants_latency_above()) {
             return Err(Failure::usage(
-                format!("{slo} has no limit: the higher the rate, the higher the latency"),
+                format!("{that} has no limit: the higher the rate, the higher the latency"),
                 "write what it has to stay below, such as 'end-to-end p99 < 10ms'",
             ));
         }
-        let slos = self.slos.iter().cloned();
+        let required = self.require.iter().cloned();
         experiment
             .require
-            .extend(slos.map(|that| RequireSpec { that }));
+            .extend(required.map(|that| RequireSpec { that }));
         if let Some(scale) = &self.scale {
             let scale = scale_plan(scale, self.confirm).map_err(Failure::Usage)?;
             let first = check_scale(&experiment, &scale)?;
@@ -174,7 +174,7 @@ impl LimitArgs {
         if !at_first.ends_by_itself() {
             return Err(Failure::usage(
                 "a trial needs an end",
-                "give it one, such as --set phases.measure=30s",
+                "give it one, such as --duration 30s",
             ));
         }
         let plan = LimitPlan {
@@ -448,7 +448,7 @@ fn check_scale(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experiment,
         if !scaled.ends_by_itself() {
             return Err(Failure::usage(
                 "a run needs an end",
-                "give it one, such as --set phases.measure=30s",
+                "give it one, such as --duration 30s",
             ));
         }
         first.get_or_insert(scaled);

@@ -22,6 +22,7 @@ mod limit;
 mod load;
 mod metrics;
 mod old_names;
+mod open;
 mod paired;
 mod perf_test;
 pub(crate) mod perform;
@@ -102,6 +103,8 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorArgs),
     /// List, show, tag and remove runs; write their reports
     Runs(runs::RunsArgs),
+    /// Open the report of a run in a browser
+    Open(open::OpenArgs),
     /// RabbitMQ PerfTest: its options, its output
     #[command(disable_help_flag = true)]
     PerfTest(perf_test::PerfTestArgs),
@@ -179,6 +182,7 @@ impl Command {
             Self::Ab(args) => args.execute(),
             Self::Erlang(args) => args.execute(),
             Self::Topology(args) => args.execute(),
+            Self::Open(args) => args.execute(),
             Self::Doctor(args) => args.execute(),
             Self::Runs(args) => args.execute(),
             Self::PerfTest(args) => args.execute(),

@@ -45,7 +45,7 @@ pub(super) fn experiment(
                 "--repeat {} needs runs that end by themselves",
                 require.repeat
             ),
-            "give them an end, such as --duration 30 or --set phases.measure=30s",
+            "give them an end, such as --duration 30s",
         )
         .observed(require.repeat));
     }

@@ -21,7 +21,7 @@ Examples:
   bellows probe https://localhost:15671/api/overview --ca ca.pem --bearer-file token --profile
   bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60
 
-`bellows help probes` tells more.";
+`bellows help probe` tells more.";
 
 /// Options of `bellows probe`.
 #[derive(Debug, Args)]
@@ -40,12 +40,7 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "SHAPE")]
     schedule: Option<ScheduleSpec>,
     /// Measured phase, in seconds (or 500ms, 2m)
-    #[arg(
-        long,
-        visible_alias = "for",
-        value_name = "DURATION",
-        default_value = "30"
-    )]
+    #[arg(long, alias = "for", value_name = "DURATION", default_value = "30")]
     duration: Length,
     /// Warm-up before the measured phase, in seconds (or 500ms, 2m)
     #[arg(long, value_name = "DURATION", default_value = "0")]

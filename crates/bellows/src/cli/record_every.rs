@@ -25,12 +25,12 @@ const TOKEN_VARIABLE: &str = "BELLOWS_PUSH_TOKEN";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Continuous recording")]
 pub(super) struct EveryArgs {
-    /// Record until stopped, a run for each period of this length (60s, 10m, 1h); processes that end are found again by
-    /// --name
-    #[arg(long, value_name = "LENGTH")]
+    /// Record until stopped, a run for each period; time from one to the next (60s, 10m, 1h). Processes that end are
+    /// found again by --name
+    #[arg(long, value_name = "DURATION")]
     pub(super) every: Option<Length>,
     /// Remove periods that ended longer ago (24h, 7d)
-    #[arg(long, value_name = "LENGTH", requires = "every")]
+    #[arg(long, value_name = "DURATION", requires = "every")]
     keep: Option<Length>,
     /// Remove the oldest periods where all together have more bytes
     #[arg(

@@ -8,7 +8,7 @@ use archive::{ObserverRow, ObserverTable, RunState};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use experiment::{Experiment, ProfileSpec};
-use measure::{Length, Problem};
+use measure::{Length, Problem, Rate};
 use report::console::{self, RunsProgress, Shape};
 use session::{Error, Event, RunOptions, Stacks};
 
@@ -23,7 +23,9 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   bellows run --list
   bellows run stream-publish
-  bellows run mine.toml --set load.0.rate=20000 --set phases.measure=30s
+  bellows run mine.toml --rate 20000 --duration 30s --set load.0.prefetch=100
+  bellows run stream-publish --require 'end-to-end p99 < 20ms' --require 'lost = 0'
+  bellows run stream-publish --print > own.toml
   bellows run stream-publish --event cpu --event mmap
   bellows run classic-in-out --observer --event cpu,off-cpu --freq 99,999
   bellows run classic-in-out --broker-root /opt/rabbitmq_server-4.2.1 --json > run.json
@@ -34,7 +36,7 @@ const DEMO_EXAMPLES: &str = "\
 Examples:
   bellows demo
   bellows demo --set broker.kind=rabbitmq
-  bellows demo --set phases.measure=3s --json --quiet > run.json";
+  bellows demo --duration 3s --json --quiet > run.json";
 
 /// Options of `bellows run`.
 #[derive(Debug, Args)]
@@ -46,6 +48,10 @@ pub(crate) struct RunArgs {
     /// List the built-in experiments
     #[arg(long, conflicts_with_all = ["experiment", "set"])]
     list: bool,
+    /// Print the experiment as TOML and do nothing else: its own text, or where options change it, all its values
+    /// without secrets
+    #[arg(long, conflicts_with_all = ["list", "observer", "json"])]
+    print: bool,
     /// RabbitMQ's prefix or root directory, instead of the machine's own
     #[arg(long, value_name = "DIR", env = "BELLOWS_BROKER_ROOT")]
     broker_root: Option<PathBuf>,
@@ -81,6 +87,12 @@ pub(super) struct Changes {
     /// The environment's part of --set.
     #[arg(long, hide = true, env = "BELLOWS_SET", value_delimiter = ',')]
     set_before: Vec<Assignment>,
+    /// Messages per second, such as 20000, 20k or 90/min: short for --set load.0.rate=RATE
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// Measured phase, in seconds (or 500ms, 2m): short for --set phases.measure=DURATION
+    #[arg(long, value_name = "DURATION")]
+    duration: Option<Length>,
     #[command(flatten)]
     event: EventArgs,
     /// Take no profile
@@ -89,10 +101,11 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// The changes of values as they may be shown: `KEY=VALUE`, without secrets.
+    /// The changes of values but the rate, as they may be shown: `KEY=VALUE`, without secrets.
     pub(super) fn shown(&self) -> impl Iterator<Item = String> {
         let all = self.set_before.iter().chain(&self.set);
-        all.map(|it| web::redact::assignment(&it.0))
+        let duration = self.duration.map(|it| format!("phases.measure={it}"));
+        all.map(|it| web::redact::assignment(&it.0)).chain(duration)
     }
 
     /// Whether any was named on the command line.
@@ -105,6 +118,14 @@ impl Changes {
         for assignment in self.set_before.iter().chain(&self.set) {
             experiment.set(&assignment.0).map_err(Error::from)?;
         }
+        let rate = self.rate.map(|rate| rate_of(experiment, rate)).transpose()?;
+        let duration = self.duration.map(|it| format!("phases.measure={it}"));
+        for (option, assignment) in [("--rate", rate), ("--duration", duration)] {
+            if let Some(assignment) = assignment {
+                let set = experiment.set_by(option, &assignment);
+                set.map_err(Error::from)?;
+            }
+        }
         self.event.apply(&mut experiment.profile);
         if self.no_profile {
             experiment.profile.events.clear();
@@ -114,19 +135,61 @@ impl Changes {
     }
 }
 
+/// The assignment that `--rate` stands for: of the only load that sends, else of the only probe or churn.
+fn rate_of(experiment: &Experiment, rate: Rate) -> Result<String, Failure> {
+    let loads = experiment.load.iter().enumerate();
+    let loads = loads.filter(|(_, load)| load.has_producers());
+    let mut all: Vec<String> = loads
+        .map(|(number, _)| format!("load.{number}.rate={rate}"))
+        .collect();
+    if all.is_empty() {
+        let probes = (0..experiment.probe.len()).map(|number| format!("probe.{number}.rate={rate}"));
+        let churn = experiment.churn.iter().map(|_| format!("churn.rate={rate}"));
+        all.extend(churn.chain(probes));
+    }
+    match all.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::usage(
+            format!("{} sends nothing at a rate", experiment.name),
+            "leave out --rate",
+        )
+        .observed(rate)),
+        several => Err(Failure::usage(
+            format!(
+                "--rate is for one load, and {} has {} that send",
+                experiment.name,
+                several.len()
+            ),
+            format!("give each its own: --set {}", several.join(" --set ")),
+        )
+        .observed(rate)),
+    }
+}
+
 impl RunArgs {
     /// Runs the experiment.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let Some(name) = self.experiment.as_deref().filter(|_| !self.list) else {
             return list();
         };
-        let mut experiment = load(name)?;
-        if let Some(root) = self.broker_root {
+        let (written, text) = read(name)?;
+        let mut experiment = written.clone();
+        // It is this machine's, and no part of what is printed.
+        if let Some(root) = self.broker_root.filter(|_| !self.print) {
             experiment.broker.root = Some(root);
         }
         self.changes.apply(&mut experiment)?;
         let named = self.changes.event.named();
         match self.observer.apply(experiment, named)? {
+            Observed::Once(mut experiment) if self.print => {
+                experiment.require.extend(self.require.resolve());
+                let text = match *experiment == written {
+                    true => text,
+                    false => experiment.to_toml(),
+                };
+                output::data(text.as_bytes())?;
+                Ok(Done::Fine)
+            }
             Observed::Once(experiment) => {
                 let shape = perform::shape(&experiment);
                 let (output, require) = (&self.output, &self.require);
@@ -160,11 +223,19 @@ pub(super) fn is_experiment(name: &str) -> bool {
 
 /// The experiment of a name or a file.
 pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
+    read(name).map(|(experiment, _)| experiment)
+}
+
+/// The experiment of a name or a file, and its text.
+fn read(name: &str) -> Result<(Experiment, String), Failure> {
     let path = Path::new(name);
     let looks_like_file =
         path.extension().is_some_and(|e| e == "toml") || name.contains('/') || path.is_file();
     if !looks_like_file {
-        return Ok(Experiment::built_in(name).map_err(Error::from)?);
+        let read = Experiment::built_in(name).map_err(Error::from)?;
+        let all = experiment::built_ins();
+        let text = all.iter().find(|it| it.name == name).map(|it| it.text);
+        return Ok((read, text.unwrap_or_default().to_owned()));
     }
     let text = std::fs::read_to_string(path).map_err(|source| {
         Failure::Usage(Problem::new(
@@ -173,7 +244,8 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
             "`bellows run --list` lists the built-in experiments",
         ))
     })?;
-    Ok(Experiment::from_toml(&text, name).map_err(Error::from)?)
+    let read = Experiment::from_toml(&text, name).map_err(Error::from)?;
+    Ok((read, text))
 }
 
 fn list() -> Result<Done, Failure> {
@@ -380,6 +452,34 @@ mod tests {
 
     fn demo() -> Experiment {
         Experiment::built_in("demo").expect("the demo")
+    }
+
+    #[test]
+    fn a_rate_is_that_of_the_only_load_that_sends() {
+        let rate = Rate::per_second(20_000.0).expect("a rate");
+        let set = |text: &str| {
+            let experiment = Experiment::from_toml(text, "test").expect(text);
+            rate_of(&experiment, rate).map_err(|failure| match failure {
+                Failure::Usage(problem) => problem,
+                other => panic!("{other:?}"),
+            })
+        };
+        let consumers = "[[load]]\nproducers = 0\n";
+        for (text, wanted) in [
+            ("[[load]]\nrate = 5", "load.0.rate=20000"),
+            ("[[load]]\nproducers = 0\n[[load]]", "load.1.rate=20000"),
+            ("[[load]]\n[churn]\nkind = \"queues\"", "load.0.rate=20000"),
+            ("[churn]\nkind = \"queues\"", "churn.rate=20000"),
+        ] {
+            assert_eq!(set(text).as_deref(), Ok(wanted), "{text}");
+        }
+        let several = set("[[load]]\n[[load]]").expect_err("several loads");
+        assert_eq!(
+            several.help,
+            "give each its own: --set load.0.rate=20000 --set load.1.rate=20000"
+        );
+        let none = set(consumers).expect_err("no load that sends");
+        assert!(none.cause.contains("sends nothing"), "{none}");
     }
 
     #[test]

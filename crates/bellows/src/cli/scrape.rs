@@ -25,12 +25,12 @@ const SHORTEST: Length = Length(Nanos::from_millis(10));
 const EXAMPLES: &str = "\
 Examples:
   bellows scrape http://localhost:15692/metrics
-  bellows scrape http://localhost:15692/metrics/per-object --every 2s --for 20m
-  bellows scrape http://a:15692/metrics http://b:15692/metrics --every 2s --for 60
-  bellows scrape http://localhost:15692/metrics --for 30 --select 'rabbitmq_global_messages_*_total'
+  bellows scrape http://localhost:15692/metrics/per-object --every 2s --duration 20m
+  bellows scrape http://a:15692/metrics http://b:15692/metrics --every 2s --duration 60
+  bellows scrape http://localhost:15692/metrics --duration 30 --select 'rabbitmq_global_*_total'
   bellows scrape http://localhost:15692/metrics/per-object --select 'sum(rabbitmq_queue_messages)'
 
-`bellows help scrapes` tells more.";
+`bellows help scrape` tells more.";
 
 /// Options of `bellows scrape`.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(crate) struct ScrapeArgs {
     /// Pages in Prometheus' text format or OpenMetrics; several are requested in the same instant
     #[arg(value_name = "URL", required = true, num_args = 1..)]
     urls: Vec<Url>,
-    /// Time between two requests of a page, in seconds (or 500ms, 2m)
+    /// Time from one request of a page to the next, in seconds (or 500ms, 2m)
     #[arg(
         long,
         value_name = "DURATION",
@@ -50,8 +50,8 @@ pub(crate) struct ScrapeArgs {
     /// How long, in seconds (or 500ms, 20m); one request each if absent. A request that is open at the end is waited
     /// for, up to --timeout
     #[arg(
-        long = "for",
-        visible_alias = "duration",
+        long = "duration",
+        alias = "for",
         id = "length",
         value_name = "DURATION"
     )]
@@ -141,7 +141,7 @@ impl ScrapeArgs {
     fn plans(&self) -> Result<Vec<ScrapePlan>, Failure> {
         if self.length.is_some_and(|length| length.is_zero()) {
             return Err(Failure::usage(
-                "--for 0 requests nothing",
+                "--duration 0 requests nothing",
                 "give a length, or leave it out for one request",
             ));
         }

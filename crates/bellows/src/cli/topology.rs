@@ -22,7 +22,7 @@ Examples:
   bellows topology export -o all.json
   bellows topology delete queues.json
 
-`bellows help topologies` tells more.";
+`bellows help topology` tells more.";
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:

@@ -46,6 +46,11 @@ pub(crate) fn options() -> impl Iterator<Item = (String, &'static str)> {
     })
 }
 
+/// The text of `--help`.
+pub(crate) fn usage() -> String {
+    help::usage(output::style().columns)
+}
+
 /// Runs the command line.
 pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     let words = args
@@ -88,7 +93,7 @@ fn information(values: &Values) -> Option<String> {
     } else if values.has("environment-variables") {
         Some(help::variables(columns))
     } else if values.has("help") {
-        Some(help::usage(columns))
+        Some(usage())
     } else if values.has("version") {
         let version = env!("CARGO_PKG_VERSION");
         Some(format!(

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "demo",
     "run",
     "client",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 22] = [
     "flame",
     "broker",
     "runs",
+    "open",
     "doctor",
     "scrape",
     "erlang",
@@ -629,4 +630,92 @@ fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
         assert!(named, "{args:?}: {text}");
         assert!(!text.contains("the profiler"), "{args:?}: {text}");
     }
+}
+
+/// Copying a built-in experiment took a checkout.
+#[test]
+fn an_experiment_is_printed_as_it_is_or_as_options_change_it() {
+    let dir = folder();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/demo.toml");
+    let own = fs::read_to_string(file).unwrap();
+    let printed = run(dir.path(), &["run", "demo", "--print"]);
+    printed.assert_ok();
+    assert_eq!(printed.stdout, own);
+    fs::write(dir.path().join("own.toml"), &own).unwrap();
+    let args = ["run", "own.toml", "--print", "--rate", "5", "--duration", "2s"];
+    let changed = run(dir.path(), &[&args[..], &["--require", "lost = 0"]].concat());
+    changed.assert_ok();
+    let read = experiment::Experiment::from_toml(&changed.stdout, "printed").unwrap();
+    assert_eq!(read.load[0].rate.map(|rate| rate.get()), Some(5.0));
+    assert_eq!(read.phases.measure.to_string(), "2s");
+    assert_eq!(read.require[0].that.to_string(), "lost = 0");
+    assert!(!dir.path().join(common::RUNS).exists());
+}
+
+#[test]
+fn a_report_is_opened_or_named() {
+    let dir = folder();
+    let args = ["demo", "--no-profile", "--quiet", "--set", "phases.warmup=0s"];
+    let args = [&args[..], &["--rate", "100", "--duration", "300ms"]].concat();
+    run(dir.path(), &args).assert_ok();
+    let kept = common::only_run(dir.path());
+    let record: serde_json::Value =
+        serde_json::from_slice(&fs::read(kept.join("run.json")).unwrap()).unwrap();
+    assert_eq!(record["experiment"]["load"][0]["rate"], 100.0);
+    assert_eq!(record["experiment"]["phases"]["measure"], "300ms");
+    let page = kept.join("report.html");
+    fs::remove_file(&page).unwrap();
+    let open = |browser: Option<&str>| {
+        let mut command = bellows(dir.path(), &["open"]);
+        for name in ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY"] {
+            command.env_remove(name);
+        }
+        command.envs(browser.map(|it| ("BROWSER", it)));
+        let ended = start(command).end();
+        ended.assert_ok();
+        assert!(ended.stdout.contains("report.html\n"), "{ended:?}");
+        ended
+    };
+    let named = open(None);
+    assert!(page.is_file(), "{named:?}");
+    assert!(named.stderr.contains("BROWSER names no browser"), "{named:?}");
+    let opened = open(Some("echo opened"));
+    assert!(opened.stdout.contains("opened /"), "{opened:?}");
+    assert_eq!(opened.stderr, "");
+    for broken in ["/nonexistent/browser", "false"] {
+        let failed = open(Some(broken));
+        assert!(failed.stderr.contains("not opened: "), "{failed:?}");
+    }
+}
+
+/// A page of help is longer than a screen, and its beginning was gone.
+#[test]
+fn long_help_goes_through_the_pager_of_a_terminal() {
+    let dir = folder();
+    let shown = |pager: &str| {
+        let program = env!("CARGO_BIN_EXE_bellows");
+        let inside = format!("stty cols 80 rows 20; exec {program} help limit");
+        let mut command = std::process::Command::new("script");
+        command
+            .args(["--quiet", "--return", "--command", &inside, "/dev/null"])
+            .current_dir(dir.path())
+            .env("TERM", "xterm-256color")
+            .env("SHELL", "/bin/sh")
+            .env("PAGER", pager)
+            .stdin(Stdio::null());
+        let ended = start(command).end();
+        ended.assert_ok();
+        ended.stdout
+    };
+    let paged = shown("sed s/^/page:/");
+    assert!(paged.starts_with("page:"), "{paged}");
+    for plain in ["", "no-such-pager-at-all"] {
+        let text = shown(plain);
+        assert!(text.contains("Usage:") && !text.contains("page:"), "{text}");
+    }
+    // Left early.
+    assert!(!shown("head -n 3").is_empty());
+    let found = run(dir.path(), &["help", "p99"]);
+    found.assert_ok();
+    assert!(found.stdout.contains("bellows help requirements"), "{found:?}");
 }

@@ -21,9 +21,9 @@ const COMMANDS: [[&str; 3]; 2] = [
 
 /// Parts of examples and their replacements, which take less time.
 const INSTEAD: [(&str, &str); 9] = [
-    ("--for 30s", "--for 4s"),
-    ("--for 5s", "--for 1s"),
-    ("--for 60", "--for 1"),
+    ("--duration 30s", "--duration 4s"),
+    ("--duration 5s", "--duration 1s"),
+    ("--duration 60", "--duration 1"),
     ("--every 10s", "--every 1s"),
     ("--every 5s", "--every 1s"),
     ("--every 2s", "--every 1s"),
@@ -65,7 +65,7 @@ fn for_node(example: &str, node: &str) -> String {
         .iter()
         .any(|it| line.contains(it))
         && !ends
-        || (line.contains(" trace ") && !line.contains("--for"));
+        || (line.contains(" trace ") && !line.contains("--duration "));
     if goes_on {
         // The signal is what a person's Ctrl-C sends; without the option it comes twice, which ends it at once.
         line = format!("timeout --foreground --preserve-status --signal INT 3 {line}");

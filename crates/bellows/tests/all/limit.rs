@@ -63,7 +63,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let set = ["--set", "load.0.message-size=300"];
     let ended = run(
         dir,
-        &[&SEARCH[..], &["--slo", "lost = 0", "--json"], &set].concat(),
+        &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat(),
     );
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     let limit = found(&ended);
@@ -204,7 +204,7 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
             &["--from", "5", "--least", "10"],
             "outside of what may be tried",
         ),
-        (&["--slo", "lost"], "it compares nothing"),
+        (&["--require", "lost"], "it compares nothing"),
         (&["--precision", "0.1%"], "1% to 100%"),
         (&["--resume", "nothing"], "no folder of trials"),
     ] {

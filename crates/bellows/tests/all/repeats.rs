@@ -102,12 +102,12 @@ fn repeated_runs_say_what_became_of_their_requirements() {
     let more = [
         "--repeat",
         "2",
-        "--fail-if",
-        "sent rate > 1",
-        "--fail-if",
-        "sent rate < 1",
-        "--fail-if",
-        "end-to-end p99.999 > 1h",
+        "--require",
+        "sent rate <= 1",
+        "--require",
+        "sent rate >= 1",
+        "--require",
+        "end-to-end p99.999 <= 1h",
     ];
     let ended = run(dir.path(), &short(&more));
     assert_eq!(ended.code(), Some(3), "{ended:?}");
@@ -126,7 +126,7 @@ fn repeats_are_one_object_for_machines() {
     let dir = folder();
     let ended = run(
         dir.path(),
-        &short(&["--repeat", "2", "--json", "--fail-if", "sent rate > 1"]),
+        &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"]),
     );
     // One that missed what was required decides.
     assert_eq!(ended.code(), Some(3), "{ended:?}");

@@ -265,10 +265,10 @@ fn requests_that_were_never_begun_count_in_what_is_required_of_a_probe() {
             "--duration",
             "2",
             "--json",
-            "--fail-if",
-            "response p90 >= 100ms",
-            "--fail-if",
-            "from send p50 > 400ms",
+            "--require",
+            "response p90 < 100ms",
+            "--require",
+            "from send p50 <= 400ms",
         ],
     );
     assert_eq!(probed.code(), Some(3), "{probed:?}");

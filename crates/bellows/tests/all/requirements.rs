@@ -26,11 +26,11 @@ fn demo(more: &[&str]) -> common::Ended {
 
 #[test]
 fn the_exit_code_says_whether_the_requirements_were_met() {
-    let met = demo(&["--fail-if", "lost > 0", "--fail-if", "sent rate < 1k"]);
+    let met = demo(&["--require", "lost = 0", "--require", "sent rate >= 1k"]);
     met.assert_ok();
     assert!(!met.stdout.contains("MISSED"), "{}", met.stdout);
 
-    let missed = demo(&["--fail-if=end-to-end p50 < 1h", "--fail-if", "lost > 0"]);
+    let missed = demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]);
     assert_eq!(missed.code(), Some(3), "{missed:?}");
     assert!(
         missed.stdout.contains("end-to-end p50 >= 1h: "),
@@ -39,21 +39,22 @@ fn the_exit_code_says_whether_the_requirements_were_met() {
     );
 
     // 2,000 messages have too few beyond the 99.99th percentile.
-    let unknown = demo(&["--fail-if", "end-to-end p99.99 > 1h"]);
+    let unknown = demo(&["--require", "end-to-end p99.99 < 1h"]);
     assert_eq!(unknown.code(), Some(4), "{unknown:?}");
     assert!(
         unknown.stdout.contains("inconclusive: fewer than ten"),
         "{}",
         unknown.stdout
     );
-    // What was missed counts more than what cannot be told.
+    // What was missed counts more than what cannot be told; the old name has the opposite sense.
     let both = demo(&[
-        "--fail-if",
-        "end-to-end p99.99 > 1h",
+        "--require",
+        "end-to-end p99.99 < 1h",
         "--fail-if",
         "sent rate > 1",
     ]);
     assert_eq!(both.code(), Some(3), "{both:?}");
+    assert!(both.stdout.contains("MISSED   sent rate <= 1 "), "{both:?}");
 }
 
 #[test]
@@ -112,8 +113,8 @@ fn a_run_that_measures_nothing_passes_nothing() {
         "queue://q",
         "--url",
         closed,
-        "--fail-if",
-        "lost > 0",
+        "--require",
+        "lost = 0",
     ];
     let args: Vec<&str> = args.into_iter().chain(["--junit", "old.xml"]).collect();
     run(dir.path(), &args).assert_error(1, &["127.0.0.1:1"]);
@@ -128,8 +129,8 @@ fn a_run_that_measures_nothing_passes_nothing() {
         "--no-profile",
         "--set",
         "phases.warmup=30s",
-        "--fail-if",
-        "stalls > 99",
+        "--require",
+        "stalls <= 99",
         "--junit",
         "stopped.xml",
     ];
@@ -160,16 +161,15 @@ fn a_run_that_measures_nothing_passes_nothing() {
 fn what_cannot_be_required_is_refused() {
     let dir = folder();
     for (condition, part) in [
-        ("p99 > 20ms", "is not a quantity"),
-        ("end-to-end p99 > 20", "with its unit"),
-        // What must not be, rather than what has to hold.
+        ("p99 < 20ms", "is not a quantity"),
+        ("end-to-end p99 < 20", "with its unit"),
         ("lost", "compares nothing"),
-        ("lost", "\"lost > 0\""),
+        ("lost", "\"lost = 0\""),
     ] {
-        let ended = run(dir.path(), &["demo", "--fail-if", condition]);
+        let ended = run(dir.path(), &["demo", "--require", condition]);
         assert_eq!(ended.code(), Some(2), "{ended:?}");
         assert!(ended.stderr.contains(part), "{ended:?}");
     }
-    let args = ["demo", "--no-profile", "--fail-if", "connect time p99 > 1s"];
+    let args = ["demo", "--no-profile", "--require", "connect time p99 < 1s"];
     run(dir.path(), &args).assert_error(2, &["no latency called \"connect time\""]);
 }

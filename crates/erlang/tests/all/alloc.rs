@@ -158,7 +158,7 @@ fn another_version_is_not_disturbed_and_one_that_is_ended_is_told() {
         "{problem:?}"
     );
     assert!(
-        problem.value.contains("12 s") && problem.help.contains("--for 0s"),
+        problem.value.contains("12 s") && problem.help.contains("--duration 0s"),
         "{problem:?}"
     );
     eval(&witness, "bellows_accountant ! stop, timer:sleep(50).");

@@ -47,7 +47,7 @@ pub use live::{Live, RunsProgress, Steps};
 pub use live_beside::PageRequests;
 pub use matrix::{matrix, matrix_brief};
 pub use observer_effect::observer_table;
-pub use page::{TopicOf, page, page_title};
+pub use page::{TopicOf, page, page_sections, page_title};
 pub use repeats::{repeated, repeats};
 pub use runs::{labels, removed, runs};
 pub use scrapes::{ScrapeRow, SelectedRow, scrapes};

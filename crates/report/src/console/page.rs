@@ -15,8 +15,10 @@ pub type TopicOf = fn(&str) -> Option<&'static str>;
 /// The page as text, ending in a newline. Code keeps its lines, however long; everything else is wrapped.
 #[must_use]
 pub fn page(markdown: &str, topic_of: TopicOf, style: Style) -> String {
+    let columns = style.columns.min(WIDEST);
     let mut page = Page {
-        columns: style.columns.min(WIDEST),
+        columns,
+        table_columns: if style.terminal { style.columns } else { columns },
         style,
         out: Vec::new(),
     };
@@ -53,6 +55,23 @@ pub fn page(markdown: &str, topic_of: TopicOf, style: Style) -> String {
 #[must_use]
 pub fn page_title(markdown: &str) -> &str {
     markdown.lines().find_map(heading).unwrap_or_default()
+}
+
+/// The sections of a page: each heading, and the text up to the next as one line.
+#[must_use]
+pub fn page_sections(markdown: &str) -> Vec<(&str, String)> {
+    let mut sections: Vec<(&str, String)> = Vec::new();
+    let mut is_code = false;
+    for line in markdown.lines() {
+        is_code ^= line.starts_with("```");
+        if let Some(heading) = heading(line).filter(|_| !is_code) {
+            sections.push((heading, String::new()));
+        } else if let Some((_, text)) = sections.last_mut() {
+            text.push(' ');
+            text.push_str(line.trim());
+        }
+    }
+    sections
 }
 
 fn heading(line: &str) -> Option<&str> {
@@ -144,6 +163,7 @@ fn link(text: &str) -> Option<(&str, &str, &str, &str)> {
 /// A page in the making.
 struct Page {
     columns: usize,
+    table_columns: usize,
     style: Style,
     out: Vec<String>,
 }
@@ -185,47 +205,49 @@ impl Page {
         }
     }
 
-    /// A table, whose last column takes the remaining room; if that is too little, each row becomes a list of its
-    /// cells.
+    /// A table, whose cells are wrapped; where the longest words have no room, each row becomes a list of its cells.
     fn table(&mut self, rows: &[Vec<String>]) {
         let [heads, _, rows @ ..] = rows else {
             return;
         };
-        let widths: Vec<usize> = (0..heads.len())
-            .map(|i| {
-                let cells = rows.iter().chain([heads]).filter_map(|row| row.get(i));
-                cells.map(|cell| width(cell)).max().unwrap_or(0)
-            })
-            .collect();
-        let has_heads = heads.iter().any(|head| !head.is_empty());
-        let last = widths.last().copied().unwrap_or(0);
-        let others: usize = widths.iter().rev().skip(1).map(|width| width + GAP).sum();
-        if others + last <= self.columns || others <= self.columns / 2 {
-            if has_heads {
-                self.aligned(heads, true, &widths);
-            }
-            for row in rows {
-                self.aligned(row, false, &widths);
-            }
-        } else {
+        let widest = |of: fn(&str) -> usize| -> Vec<usize> {
+            (0..heads.len())
+                .map(|i| {
+                    let cells = rows.iter().chain([heads]).filter_map(|row| row.get(i));
+                    cells.map(|cell| of(cell)).max().unwrap_or(0)
+                })
+                .collect()
+        };
+        let widths = fitted(&widest(width), &widest(longest_word), self.table_columns);
+        let Some(widths) = widths else {
             for row in rows {
                 self.listed(heads, row);
             }
+            return;
+        };
+        if heads.iter().any(|head| !head.is_empty()) {
+            self.aligned(heads, true, &widths);
+        }
+        for row in rows {
+            self.aligned(row, false, &widths);
         }
     }
 
     fn aligned(&mut self, row: &[String], is_head: bool, widths: &[usize]) {
-        let Some((text, before)) = row.split_last() else {
-            return;
-        };
-        let cells = before.iter().zip(widths);
-        let head: String = cells.map(|(cell, width)| left(cell, width + GAP)).collect();
-        let begin = self.out.len();
-        self.hanging(&head, text);
-        if is_head {
-            for line in self.out.iter_mut().skip(begin) {
-                *line = self.style.faint(line);
-            }
+        let cells = row.iter().zip(widths);
+        let cells: Vec<_> = cells.map(|(cell, width)| wrap(cell, *width)).collect();
+        let lines = cells.iter().map(Vec::len).max().unwrap_or(0);
+        for number in 0..lines {
+            let parts = cells.iter().zip(widths).map(|(cell, width)| {
+                let part = cell.get(number).map_or("", String::as_str);
+                left(part, width + GAP)
+            });
+            let line: String = parts.collect();
+            let line = line.trim_end();
+            self.out.push(match is_head {
+                true => self.style.faint(line),
+                false => line.to_owned(),
+            });
         }
     }
 
@@ -244,6 +266,29 @@ impl Page {
             self.hanging(&indent, &(head + cell));
         }
     }
+}
+
+/// Columns that the longest word of a cell fills.
+fn longest_word(cell: &str) -> usize {
+    cell.split(' ').map(width).max().unwrap_or(0)
+}
+
+/// Widths of a table's columns, of which `least` hold the longest words: the last takes the remaining room, and where
+/// that is less than a third, the widest are narrowed. `None` where even the longest words have no room.
+fn fitted(natural: &[usize], least: &[usize], columns: usize) -> Option<Vec<usize>> {
+    let room = columns.checked_sub(GAP * natural.len().saturating_sub(1))?;
+    let (last, others) = natural.split_last()?;
+    let rest = room.saturating_sub(others.iter().sum());
+    if rest >= room / 3 && least.last().is_some_and(|least| rest >= *least) {
+        return Some([others, &[rest.min(*last)]].concat());
+    }
+    let at_most = |most: usize| -> Vec<usize> {
+        let both = natural.iter().zip(least);
+        both.map(|(natural, least)| most.clamp(*least, *natural))
+            .collect()
+    };
+    let mut narrower = (1..=natural.iter().max().copied()?).rev().map(at_most);
+    narrower.find(|widths| widths.iter().sum::<usize>() <= room)
 }
 
 #[cfg(test)]
@@ -292,6 +337,38 @@ mod tests {
             "A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n    a command\n"
         );
         assert_eq!(page_title(text), "A page");
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_the_screen_and_its_cells_are_wrapped() {
+        let text = "| key | type | meaning |\n| --- | --- | --- |\n| rate | number of messages | how many of them |\n";
+        assert_eq!(
+            at(30, text),
+            "key   type         meaning\nrate  number of    how many of\n      messages     them\n"
+        );
+        let long = "word ".repeat(24);
+        let wide = |terminal| {
+            let style = Style {
+                columns: 140,
+                terminal,
+                ..Style::PLAIN
+            };
+            let text = format!("| a | b |\n| --- | --- |\n| c | {long}|\n{long}");
+            let page = page(&text, |_| None, style);
+            page.lines().map(width).collect::<Vec<_>>()
+        };
+        assert_eq!(wide(true), [4, 122, 99, 19]);
+        assert_eq!(wide(false), [4, 97, 27, 99, 19]);
+    }
+
+    #[test]
+    fn a_page_has_sections_and_code_has_none() {
+        let text = "# One\n\nfirst\ntext\n```sh\n# no heading\n```\n## Two\n";
+        let sections = page_sections(text);
+        assert_eq!(sections[0].0, "One");
+        assert!(sections[0].1.contains("first text"), "{sections:?}");
+        assert!(sections[0].1.contains("# no heading"), "{sections:?}");
+        assert_eq!(sections[1..], [("Two", String::new())]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ Examples:
   bellows artemis perf client --url amqp://localhost --producers 3 --consumers 2 \\
     --num-destinations 10 --durable --persistent --clientID test_id topic://DURABLE_TOPIC
 
-`bellows help artemis-perf` lists every option: the same, better, or refused and why.";
+`bellows help artemis` lists every option: the same, better, or refused and why.";
 
 /// Options of `bellows artemis`.
 #[derive(Debug, Args)]

@@ -29,7 +29,7 @@ pub(super) struct AllocatorsArgs {
         ]
     )]
     allocators: bool,
-    /// Read again after this time
+    /// Time from one reading to the next; one reading if absent
     #[arg(long, value_name = "DURATION", requires = "allocators")]
     every: Option<Length>,
     /// Readings at most

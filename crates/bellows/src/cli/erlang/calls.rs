@@ -26,10 +26,10 @@ use crate::{output, signals};
 
 const CALLS_EXAMPLES: &str = "\
 Examples:
-  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
+  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --duration 5s
   bellows erlang calls rabbit@localhost rabbit_channel rabbit_amqqueue --role channel --limit 30
   bellows erlang calls rabbit@localhost rabbit_mgmt_wm_queues rabbit_mgmt_db -o calls.svg
-  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
+  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --duration 30s
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --waits -o path.svg
   bellows erlang calls rabbit@localhost --time 'rabbit_amqqueue:list(<<\"/\">>)'
   bellows erlang calls rabbit@localhost --time 'rabbit_amqqueue:info_all(<<\"/\">>)' -o queues.svg
@@ -40,10 +40,10 @@ Calls and own time are counted by the node itself, exactly, while the counters r
 callers and callees come from short traces of the busiest processes. With --root calls of one function are traced one \
 by one, also in the processes that they ask; functions that are called too often for that are counted alone. With \
 --time the function is really called, so name one that changes nothing; its arguments are terms, which are read and \
-not evaluated. `bellows help erlang-nodes` tells more.";
+not evaluated. `bellows help erlang` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
-  bellows erlang memory rabbit@localhost rabbit_channel --for 5s
+  bellows erlang memory rabbit@localhost rabbit_channel --duration 5s
   bellows erlang memory rabbit@localhost prometheus_text_format prometheus_model_helpers --json
   bellows erlang memory rabbit@localhost --allocators
   bellows erlang memory rabbit@localhost --allocators --every 10s --count 6
@@ -198,7 +198,7 @@ impl CallsArgs {
         if all.0 > SMALL_PART.saturating_mul(nanos) {
             output::line_aside(&format!(
                 "short traces saw {traced} of the {all} that was counted: what the picture shows may be other calls \
-                 than the table; trace longer with --for, or more processes with --bursts"
+                 than the table; trace longer with --duration, or more processes with --bursts"
             ));
         }
         let stacks = Stacks {
@@ -209,7 +209,7 @@ impl CallsArgs {
                 "{traced} of the {all} that was counted, as short traces of the busiest processes saw it ({})",
                 counted(calls.bursts.messages, "message")
             ),
-            none: "trace longer with --for, more processes with --bursts, or functions that are called more often",
+            none: "trace longer with --duration, more processes with --bursts, or functions that are called more often",
         };
         stacks.write(path, format)
     }

@@ -24,13 +24,13 @@ Examples:
   bellows erlang top rabbit@localhost
   bellows erlang memory rabbit@localhost --allocators
   bellows erlang queues rabbit@localhost --every 2s
-  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --limit 1 --for 60
-  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
-  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
+  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --max-calls 1 --duration 60
+  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --duration 5s
+  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --duration 30s
   bellows erlang calls rabbit@localhost --time 'rabbit_amqqueue:list(<<\"/\">>)'
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own file \
-(/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang-nodes` tells more.";
+(/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang` tells more.";
 
 /// Options of `bellows erlang`.
 #[derive(Debug, Args)]

@@ -428,7 +428,8 @@ pub(super) fn effect_line(path: &Path) -> String {
     match path.observer_effect() {
         Some(effect) => effect_text(&effect),
         None if path.calls.is_empty() => String::new(),
-        None => "\nObserver effect: not known, as no call came between the followed ones; --for gives more time.\n"
+        None => "\nObserver effect: not known, as no call came between the followed ones; --duration gives more \
+                 time.\n"
             .to_owned(),
     }
 }

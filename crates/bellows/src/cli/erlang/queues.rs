@@ -54,7 +54,7 @@ pub(crate) struct QueuesArgs {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES))
     )]
     limit: Option<u32>,
-    /// Read again after this time; the shortest time between two readings with --listen
+    /// Time from one reading to the next, at least with --listen; one reading if absent
     #[arg(long, value_name = "DURATION")]
     every: Option<Length>,
     /// Readings at most

@@ -214,7 +214,7 @@ fn none_ended(path: &Path, root: &FunctionPattern) -> String {
         0 => format!("{root} was not called meanwhile; calls that began before are not seen\n"),
         begun => format!(
             "{root} was called {}; none of the calls returned (ended by an exception or a tail call, or still running: \
-             --for gives them more time)\n",
+             --duration gives them more time)\n",
             counted(begun, "time")
         ),
     }
@@ -292,7 +292,7 @@ impl Larger {
             Ended::Limit(calls) => ("limit", *calls),
             Ended::Time | Ended::Asked => {
                 let longer = longer(path.begun, count.budget.duration);
-                return Self(Some(["--for".to_owned(), longer.to_string()]));
+                return Self(Some(["--duration".to_owned(), longer.to_string()]));
             }
         };
         let (option, unit, most) = match limit {
@@ -340,6 +340,11 @@ fn again(words: impl Iterator<Item = String>, [option, value]: &[String; 2]) -> 
     let mut kept = Vec::new();
     let mut is_value = false;
     for word in words {
+        // The old name of --duration.
+        let word = match word.strip_prefix("--for") {
+            Some(rest) if rest.is_empty() || rest.starts_with('=') => format!("--duration{rest}"),
+            _ => word,
+        };
         let is_option = word == *option;
         let has_both = word.starts_with(&format!("{option}="));
         if !(is_value || is_option || has_both) {
@@ -392,6 +397,11 @@ mod tests {
             again(words, &["--rate".to_owned(), "2000".to_owned()]),
             "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000"
         );
+        let words = "bellows --for 5s --for=5s n@h --duration=5s".split(' ');
+        assert_eq!(
+            again(words.map(str::to_owned), &["--duration".to_owned(), "9s".to_owned()]),
+            "bellows n@h --duration 9s"
+        );
     }
 
     #[test]
@@ -402,8 +412,8 @@ mod tests {
         let line = [b"bellows".to_vec(), b"-o".to_vec(), b"\xff.svg".to_vec()];
         let line = words(line.into_iter().map(OsString::from_vec));
         assert_eq!(
-            again(line, &["--for".to_owned(), "9s".to_owned()]),
-            "bellows -o '\u{fffd}.svg' --for 9s"
+            again(line, &["--duration".to_owned(), "9s".to_owned()]),
+            "bellows -o '\u{fffd}.svg' --duration 9s"
         );
     }
 

@@ -177,7 +177,7 @@ impl TimedCall<'_> {
             return Err(Failure::Failed(Problem::new(
                 format!("{} did not come to its end", self.call),
                 timing.ended.describe(),
-                "allow more with --for or the options of the budget",
+                "allow more with --duration or the options of the budget",
             )));
         }
         match &timing.ended {

@@ -18,13 +18,13 @@ use crate::{output, signals};
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --limit 1 --for 60
+  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --max-calls 1 --duration 60
   bellows erlang trace rabbit@localhost rabbit_amqqueue:declare --returns --durations
   bellows erlang trace rabbit@localhost rabbit_channel:handle_cast/2 --role channel --rate 1000
-  bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --limit 5
+  bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --max-calls 5
 
 It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them \
-masked, on the node. `bellows help erlang-nodes` tells more.";
+masked, on the node. `bellows help erlang` tells more.";
 
 /// Longest wait for one answer, so that Ctrl-C is heard.
 const WAIT: Duration = Duration::from_millis(250);
@@ -41,12 +41,12 @@ const BEYOND: Duration = Duration::from_secs(30);
 pub(super) struct TraceArgs {
     #[command(flatten)]
     node: NodeArgs,
-    /// Functions to trace: MODULE:FUNCTION/ARITY, MODULE:FUNCTION, or MODULE with --limit
+    /// Functions to trace: MODULE:FUNCTION/ARITY, MODULE:FUNCTION, or MODULE with --max-calls
     #[arg(value_name = "M:F/A", required = true)]
     functions: Vec<FunctionPattern>,
     /// Calls after which it ends [default: 100]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
-    limit: Option<u32>,
+    #[arg(long, alias = "limit", value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
+    max_calls: Option<u32>,
     /// Calls in one second at which it ends, as 100 or 100/s
     #[arg(long, value_name = "N/s", default_value = "500", value_parser = per_second)]
     rate: u32,
@@ -201,17 +201,17 @@ impl TraceArgs {
 
     fn options(&self) -> Result<TraceOptions, Failure> {
         let whole = self.functions.iter().find(|it| it.function.is_none());
-        if let (Some(module), None) = (whole, self.limit) {
+        if let (Some(module), None) = (whole, self.max_calls) {
             return Err(Failure::usage(
                 format!("{module} stands for every function of a module"),
-                "say how many calls are enough with --limit, or name a function",
+                "say how many calls are enough with --max-calls, or name a function",
             ));
         }
         Ok(TraceOptions {
             functions: self.functions.clone(),
             arguments: self.arguments.clone(),
             processes: self.processes.filter(),
-            limit: self.limit.unwrap_or(100),
+            limit: self.max_calls.unwrap_or(100),
             rate: self.rate,
             returns: self.returns || self.durations,
             argument_bytes: if self.no_arguments { 0 } else { 300 },

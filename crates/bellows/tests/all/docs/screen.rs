@@ -100,6 +100,8 @@ pub(crate) fn play(
         .env("BELLOWS_RUNS", folder.join("runs"))
         .env("XDG_DATA_HOME", folder.join("data"))
         .env("BELLOWS_SET", lengths)
+        .env("PAGER", "cat")
+        .env("BROWSER", "true")
         .env_remove("NO_COLOR")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -43,19 +43,19 @@ pub(crate) struct ErlangTopArgs {
     /// Processes to show at most; by default 20, on a screen that is drawn again as many as it has rows for (up to 100)
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: Option<u32>,
-    /// Window in which reductions and scheduler use are counted
+    /// Time from one reading to the next, in which reductions and scheduler use are counted
     #[arg(long, value_name = "DURATION", default_value_t = WINDOW)]
     every: Length,
-    /// Windows at most
+    /// Readings at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// One window, as text
+    /// One reading, as text
     #[arg(long, conflicts_with = "count")]
     once: bool,
     /// Do not look for connections, channels and queues in flow control, which reads the node's metrics of each
     #[arg(long)]
     no_flow: bool,
-    /// Print each window as a JSON object: one as a whole, several one a line
+    /// Print each reading as a JSON object: one as a whole, several one a line
     #[arg(long)]
     json: bool,
 }
