@@ -18,7 +18,7 @@ Examples:
 
 The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. A change is \
 called one where a cut of the series, or a window in it, is better than those of the same values in random orders. \
-`bellows help comparison` says more.";
+`bellows help ab` says more.";
 
 /// Options of `bellows runs history`.
 #[derive(Debug, Args)]
