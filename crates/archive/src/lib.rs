@@ -66,7 +66,7 @@ pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
 pub use record::{
     BindingRecord, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,
-    RunRecord, RunState, Topology, Versions,
+    RunRecord, RunState, ScenarioStart, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{

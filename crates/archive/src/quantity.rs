@@ -118,6 +118,9 @@ const HARM: [&str; 6] = [
     "refused",
 ];
 
+/// Rates of messages, which a run without messages of its own has not: its seconds count none.
+const RATES: [&str; 3] = ["sent rate", "completed rate", "received rate"];
+
 /// Figures of [`HARM`] that a run has.
 fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
     let all = (0..).zip(&FIGURES);
@@ -304,7 +307,7 @@ impl Quantity {
             Some(Self(Which::Figure(index)))
         };
         let with_messages = summary.has_messages();
-        let rates = ["sent rate", "completed rate", "received rate"];
+        let rates = RATES;
         let rates = rates.into_iter().filter(|_| with_messages);
         let operations = summary.others().find_map(|(_, of)| match of.role {
             ScenarioRole::Server => Some("requests rate"),
@@ -505,20 +508,29 @@ impl Quantity {
 }
 
 impl Quantity {
-    /// Its value in one second of a run, with the second's histograms.
+    /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own tells a
+    /// rate of 0 from none.
     ///
     /// # Errors
     /// Why it cannot be told.
-    pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder) -> Result<f64, &'static str> {
+    pub fn in_second(
+        &self,
+        point: &SeriesPoint,
+        recorded: &Recorder,
+        has_messages: bool,
+    ) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => {
                 latency(point.latencies(), recorded, &plain_name(metric), *statistic)
             }
             Which::Failed(_) => Err(OF_WHOLE_RUN),
-            Which::Figure(index) => {
-                let in_second = FIGURES.get(*index).and_then(|figure| figure.in_second);
-                in_second.map_or(Err(OF_WHOLE_RUN), |of| of(point))
-            }
+            Which::Figure(index) => match FIGURES.get(*index) {
+                Some(figure) if !has_messages && RATES.contains(&figure.name) => Err(NO_FLOW),
+                figure => {
+                    let in_second = figure.and_then(|figure| figure.in_second);
+                    in_second.map_or(Err(OF_WHOLE_RUN), |of| of(point))
+                }
+            },
         }
     }
 }

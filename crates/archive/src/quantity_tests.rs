@@ -147,7 +147,8 @@ fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
         point
             .scenarios
             .insert(beside.to_owned(), Default::default());
-        assert_eq!(cpu.in_second(&point, &Recorder::new()), known, "{beside}");
+        let found = cpu.in_second(&point, &Recorder::new(), true);
+        assert_eq!(found, known, "{beside}");
     }
 }
 
@@ -155,9 +156,16 @@ fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
 fn rates_of_messages_that_nobody_saw_are_unknown() {
     let mut summary = whole(ScenarioRole::Server);
     summary.scenarios.remove(MESSAGES);
-    for name in ["sent rate", "completed rate", "received rate"] {
+    for name in RATES {
         let rate: Quantity = name.parse().expect("a figure");
         assert_eq!(rate.of(&summary), Err(NO_FLOW), "{name}");
+        let second = SeriesPoint {
+            dt: 1.0,
+            ..SeriesPoint::default()
+        };
+        let of = |has| rate.in_second(&second, &Recorder::new(), has);
+        // `--where 'sent rate < 5k'` chose every second of a probe.
+        assert_eq!((of(false), of(true)), (Err(NO_FLOW), Ok(0.0)), "{name}");
     }
     // Consumers that got nothing received 0/s.
     *summary.flow_mut() = MessageFlow::default();

@@ -104,7 +104,8 @@ impl Requirement {
         })
     }
 
-    /// The value observed in one second of a run, and whether the condition held in it.
+    /// The value observed in one second of a run, which may have messages of its own, and whether the condition held in
+    /// it.
     ///
     /// # Errors
     /// Why the value is unknown.
@@ -112,8 +113,9 @@ impl Requirement {
         &self,
         point: &SeriesPoint,
         recorded: &Recorder,
+        has_messages: bool,
     ) -> Result<(f64, bool), &'static str> {
-        let value = self.quantity.in_second(point, recorded)?;
+        let value = self.quantity.in_second(point, recorded, has_messages)?;
         Ok((value, self.comparison.holds(value, self.bound)))
     }
 
