@@ -62,7 +62,7 @@ pub use named_series::{
     SeriesValue, read_named_series,
 };
 pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
-pub use quantity::{Quantity, plain_name};
+pub use quantity::{Quantity, plain_name, probe_name};
 pub use reader::RunReader;
 pub use record::{
     BindingRecord, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,

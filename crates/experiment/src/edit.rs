@@ -45,7 +45,13 @@ pub(super) fn edited(
 
 /// Keeps only the last set of a group's rate, schedule and think time.
 fn drop_other_arrivals(experiment: &mut Experiment, path: &[&str]) {
-    let ["load", index, key @ ("rate" | "schedule" | "think-time"), ..] = path else {
+    let [
+        "load",
+        index,
+        key @ ("rate" | "schedule" | "think-time"),
+        ..,
+    ] = path
+    else {
         return;
     };
     let index = index.parse().unwrap_or(usize::MAX);

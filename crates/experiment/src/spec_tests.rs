@@ -508,11 +508,7 @@ fn a_change_keeps_every_secret() {
     );
     assert!(!shown.contains("s3cret"), "{shown}");
     let mut found = Vec::new();
-    values(
-        &toml::Value::try_from(&experiment).unwrap(),
-        "",
-        &mut found,
-    );
+    values(&toml::Value::try_from(&experiment).unwrap(), "", &mut found);
     let is_hidden = |value: &str| value.contains("***");
     for (path, value) in found.iter().filter(|(_, value)| !is_hidden(value)) {
         let mut edited = experiment.clone();

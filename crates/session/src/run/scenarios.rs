@@ -289,7 +289,9 @@ mod tests {
     fn what_a_scenario_is_stands_in_the_record_as_it_begins() {
         let text = "name = \"x\"\n[[probe]]\nurl = \"/api/queues\"\n";
         let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
-        let plans = experiment.with_addresses(&ProbedAddresses::default()).probe_plans();
+        let plans = experiment
+            .with_addresses(&ProbedAddresses::default())
+            .probe_plans();
         let plans = plans.expect("a probe");
         let (name, start) = ScenarioContext::of(&plans[0]).expect("a scenario").start();
         assert_eq!(name, "probe");
