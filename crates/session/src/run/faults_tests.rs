@@ -242,7 +242,7 @@ fn a_node_that_could_not_be_killed_is_followed_as_before() {
     }
     let followed = collected.returned.iter().map(|it| (it.node, it.pid));
     assert_eq!(followed.collect::<Vec<_>>(), [(GONE, SURVIVOR)]);
-    // Not even its own failure says that it is back.
+    // It was never away.
     assert_eq!(faults.outcomes[0].back_s, None);
 }
 
