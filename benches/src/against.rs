@@ -15,98 +15,44 @@ const DEAREST: f64 = 1.03;
 struct Load {
     name: &'static str,
     on_embedded: bool,
-    args: &'static [&'static str],
+    words: &'static str,
 }
 
 const LOADS: &[Load] = &[
     Load {
         name: "stream publish, 12 B, confirms",
         on_embedded: false,
-        args: &[
-            "producer",
-            "queue://stream",
-            "--queue-type",
-            "stream",
-            "--persistent",
-            "--max-pending",
-            "2000",
-            "--message-size",
-            "12",
-        ],
+        words: "producer queue://stream --queue-type stream --persistent --max-pending 2000 \
+                --message-size 12",
     },
     Load {
         name: "classic queue, 1 KiB in and out",
         on_embedded: false,
-        args: &[
-            "client",
-            "queue://classic",
-            "--message-size",
-            "1024",
-            "--no-confirm",
-            "--prefetch",
-            "0",
-            "--ack-every",
-            "1",
-        ],
+        words: "client queue://classic --message-size 1024 --no-confirm --prefetch 0 \
+                --ack-every 1",
     },
     Load {
         name: "the same, 100 in flight, confirms",
         on_embedded: false,
-        args: &[
-            "client",
-            "queue://windowed",
-            "--message-size",
-            "1024",
-            "--max-pending",
-            "100",
-            "--prefetch",
-            "200",
-            "--ack-every",
-            "100",
-        ],
+        words: "client queue://windowed --message-size 1024 --max-pending 100 --prefetch 200 \
+                --ack-every 100",
     },
     Load {
         name: "10,000 msg/s in and out, 64 B",
         on_embedded: false,
-        args: &[
-            "client",
-            "queue://paced",
-            "--rate",
-            "10000",
-            "--max-pending",
-            "2000",
-            "--message-size",
-            "64",
-        ],
+        words: "client queue://paced --rate 10000 --max-pending 2000 --message-size 64",
     },
     Load {
         name: "embedded broker, 12 B, unconfirmed",
         on_embedded: true,
-        args: &[
-            "producer",
-            "queue://out",
-            "--no-confirm",
-            "--message-size",
-            "12",
-            "--queue-args",
-            "x-max-length=100000",
-        ],
+        words: "producer queue://out --no-confirm --message-size 12 \
+                --queue-args x-max-length=100000",
     },
     Load {
         name: "embedded broker, 12 B in and out",
         on_embedded: true,
-        args: &[
-            "client",
-            "queue://in-out",
-            "--message-size",
-            "12",
-            "--max-pending",
-            "2000",
-            "--prefetch",
-            "2000",
-            "--ack-every",
-            "100",
-        ],
+        words: "client queue://in-out --message-size 12 --max-pending 2000 --prefetch 2000 \
+                --ack-every 100",
     },
 ];
 
@@ -158,10 +104,7 @@ pub fn against(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn run(bellows: &Path, load: &Load, url: &str, seconds: u64) -> Result<Option<Cost>> {
-    let seconds = seconds.to_string();
-    let mut args = load.args.to_vec();
-    args.extend(["--url", url, "--warmup", "3", "--duration", &seconds]);
-    let summary = own::run(bellows, &args)?;
+    let summary = own::load(bellows, url, load.words, 3, seconds)?;
     let cpu = summary.messages().cpu_us_each.client;
     Ok(cpu
         .zip(summary.rss_mb.client)

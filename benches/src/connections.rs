@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::environment::{Bench, Embedded, perf_test, rabbitmq};
+use crate::environment::{Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
 use crate::own;
 use crate::table::Row;
 
@@ -45,72 +45,30 @@ fn row(count: usize, cost: f64, one: Option<f64>) -> Row {
 
 fn at(bench: &Bench, count: usize) -> Result<f64> {
     let broker = Embedded::start(&bench.bellows)?;
-    let seconds = bench.seconds.min(10).to_string();
-    let producers = count.to_string();
-    let summary = own::run(
-        &bench.bellows,
-        &[
-            "producer",
-            "queue://connections",
-            "--producers",
-            &producers,
-            "--rate",
-            RATE,
-            "--max-pending",
-            "100",
-            "--message-size",
-            "64",
-            "--queue-args",
-            "x-max-length=10000",
-            "--url",
-            &broker.url,
-            "--warmup",
-            "3",
-            "--duration",
-            &seconds,
-        ],
-    )?;
-    summary
-        .messages()
-        .cpu_us_each
-        .client
-        .context("bellows told no CPU time")
+    let words = format!(
+        "producer queue://connections --producers {count} --rate {RATE} --max-pending 100 \
+         --message-size 64 --queue-args x-max-length=10000"
+    );
+    let seconds = bench.seconds.min(10);
+    own::cpu_us(&own::load(&bench.bellows, &broker.url, &words, 3, seconds)?)
 }
 
 /// CPU per message in and out, by the way that consumers acknowledge.
 pub fn acks(bench: &Bench) -> Result<Vec<Row>> {
-    let ways: [(&str, &[&str]); 3] = [
-        ("--auto-ack", &["--auto-ack"]),
-        ("one ack per delivery", &["--ack-every", "1"]),
-        ("one ack per 100", &["--ack-every", "100"]),
+    let ways = [
+        ("--auto-ack", "--auto-ack"),
+        ("one ack per delivery", "--ack-every 1"),
+        ("one ack per 100", "--ack-every 100"),
     ];
     let mut rows: Vec<Row> = Vec::new();
     for (name, way) in ways {
         let broker = Embedded::start(&bench.bellows)?;
-        let seconds = bench.seconds.min(10).to_string();
-        let mut arguments = vec![
-            "client",
-            "queue://acks",
-            "--max-pending",
-            "1000",
-            "--prefetch",
-            "1000",
-            "--message-size",
-            "64",
-            "--url",
-            &broker.url,
-            "--warmup",
-            "2",
-            "--duration",
-            &seconds,
-        ];
-        arguments.extend_from_slice(way);
-        let summary = own::run(&bench.bellows, &arguments)?;
-        let cost = summary
-            .messages()
-            .cpu_us_each
-            .client
-            .context("bellows told no CPU time")?;
+        let words = format!(
+            "client queue://acks --max-pending 1000 --prefetch 1000 --message-size 64 {way}"
+        );
+        let seconds = bench.seconds.min(10);
+        let summary = own::load(&bench.bellows, &broker.url, &words, 2, seconds)?;
+        let cost = own::cpu_us(&summary)?;
         let mut row = Row::new(
             format!("embedded broker, 64 B in and out, {name}: client CPU"),
             "us/msg",
@@ -140,8 +98,8 @@ pub fn tls(bench: &Bench) -> Result<Vec<Row>> {
     let ca = ca.to_str().context("a path that is no text")?;
     let (plain_url, tls_url) = (node.plain_url(), node.url());
     let name = "classic queue, 1 KiB in and out, 5,000 msg/s, confirms";
-    let plain = own_cost(bench, &plain_url, &[])?;
-    let tls = own_cost(bench, &tls_url, &["--ca", ca])?;
+    let plain = own_cost(bench, &plain_url, "")?;
+    let tls = own_cost(bench, &tls_url, &format!("--ca {ca}"))?;
     let mut row =
         Row::new(format!("{name}, TLS: client CPU"), "us/msg", tls).beside("without TLS", plain);
     if let Some(classpath) = bench.perf_test_classpath.as_deref() {
@@ -166,33 +124,11 @@ pub fn tls(bench: &Bench) -> Result<Vec<Row>> {
     Ok(vec![row])
 }
 
-fn own_cost(bench: &Bench, url: &str, more: &[&str]) -> Result<f64> {
-    let seconds = bench.seconds.to_string();
-    let mut arguments = vec![
-        "client",
-        "queue://bellows-tls",
-        "--message-size",
-        "1024",
-        "--rate",
-        TLS_RATE,
-        "--max-pending",
-        "100",
-        "--prefetch",
-        "200",
-        "--ack-every",
-        "100",
-        "--url",
-        url,
-        "--warmup",
-        "5",
-        "--duration",
-        &seconds,
-    ];
-    arguments.extend_from_slice(more);
-    let summary = own::run(&bench.bellows, &arguments)?;
-    summary
-        .messages()
-        .cpu_us_each
-        .client
-        .context("bellows told no CPU time")
+fn own_cost(bench: &Bench, url: &str, more: &str) -> Result<f64> {
+    let words = format!(
+        "client queue://bellows-tls --message-size 1024 --rate {TLS_RATE} --max-pending 100 \
+         --prefetch 200 --ack-every 100 {more}"
+    );
+    let summary = own::load(&bench.bellows, url, &words, WARMUP_S, bench.seconds)?;
+    own::cpu_us(&summary)
 }

@@ -6,12 +6,32 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use archive::RunSummary;
 
-/// Runs `bellows ARGS --json --quiet --no-archive` and reads its object.
-pub fn run(bellows: &Path, args: &[&str]) -> Result<RunSummary> {
-    start(bellows, args)?.finish()
+/// Runs a load on the broker at `url`. Blanks separate its words; `warmup` and `seconds` are the lengths of its phases.
+pub fn load(
+    bellows: &Path,
+    url: &str,
+    words: &str,
+    warmup: u64,
+    seconds: u64,
+) -> Result<RunSummary> {
+    let (warmup, seconds) = (warmup.to_string(), seconds.to_string());
+    let mut args: Vec<&str> = words.split_whitespace().collect();
+    args.extend(["--url", url, "--warmup", &warmup, "--duration", &seconds]);
+    start(bellows, &args)?.finish()
 }
 
-/// Starts the command, without waiting for its end.
+/// CPU time of bellows per message, microseconds.
+pub fn cpu_us(summary: &RunSummary) -> Result<f64> {
+    let cpu_us = summary.messages().cpu_us_each.client;
+    cpu_us.context("bellows told no CPU time")
+}
+
+/// Peak memory of bellows, 10^6 bytes.
+pub fn memory_mb(summary: &RunSummary) -> Result<f64> {
+    summary.rss_mb.client.context("bellows told no memory")
+}
+
+/// Starts `bellows ARGS --json --quiet --no-archive`, without waiting for its end.
 pub fn start(bellows: &Path, args: &[&str]) -> Result<Running> {
     let child = Command::new(bellows)
         .args(args)

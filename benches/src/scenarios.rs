@@ -37,27 +37,9 @@ pub const ALL: &[(&str, Scenario)] = &[
 fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
     let node = rabbitmq(bench, false)?;
     let url = node.url();
-    let seconds = bench.seconds.to_string();
-    let summary = own::run(
-        &bench.bellows,
-        &[
-            "producer",
-            "queue://bellows-stream",
-            "--queue-type",
-            "stream",
-            "--persistent",
-            "--max-pending",
-            "2000",
-            "--message-size",
-            "12",
-            "--url",
-            &url,
-            "--warmup",
-            "5",
-            "--duration",
-            &seconds,
-        ],
-    )?;
+    let words = "producer queue://bellows-stream --queue-type stream --persistent \
+                 --max-pending 2000 --message-size 12";
+    let summary = own::load(&bench.bellows, &url, words, WARMUP_S, bench.seconds)?;
     let lapin = environment::run_peer(
         Command::new(std::env::current_exe()?)
             .args([
@@ -82,12 +64,7 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
         )
     });
     let java = java.transpose()?;
-    let cost = summary
-        .messages()
-        .cpu_us_each
-        .client
-        .context("bellows told no CPU time")?;
-    let memory = summary.rss_mb.client.context("bellows told no memory")?;
+    let (cost, memory) = (own::cpu_us(&summary)?, own::memory_mb(&summary)?);
     let mut cpu = Row::new("stream publish, 12 B, confirms: client CPU", "us/msg", cost)
         .beside("lapin", lapin.cpu_us_per_message)
         .goal("at most 1/3 of lapin, 1/10 of PerfTest", {
@@ -113,7 +90,7 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
 /// How messages go in and out of a classic queue, in bellows' and in PerfTest's options.
 struct InOut {
     name: &'static str,
-    own: &'static [&'static str],
+    own: &'static str,
     perf_test: &'static str,
     /// Whether the goal is about it.
     judged: bool,
@@ -125,7 +102,7 @@ fn classic_in_out(bench: &Bench) -> Result<Vec<Row>> {
         bench,
         &InOut {
             name: "classic queue, 1 KiB in and out",
-            own: &["--no-confirm", "--prefetch", "0", "--ack-every", "1"],
+            own: "--no-confirm --prefetch 0 --ack-every 1",
             // Its defaults.
             perf_test: "",
             judged: true,
@@ -135,14 +112,7 @@ fn classic_in_out(bench: &Bench) -> Result<Vec<Row>> {
         bench,
         &InOut {
             name: "the same, 100 in flight, confirms",
-            own: &[
-                "--max-pending",
-                "100",
-                "--prefetch",
-                "200",
-                "--ack-every",
-                "100",
-            ],
+            own: "--max-pending 100 --prefetch 200 --ack-every 100",
             perf_test: "--confirm 100 --qos 200 --multi-ack-every 100",
             judged: false,
         },
@@ -153,22 +123,12 @@ fn classic_in_out(bench: &Bench) -> Result<Vec<Row>> {
 fn in_out(bench: &Bench, what: &InOut) -> Result<Vec<Row>> {
     let node = rabbitmq(bench, false)?;
     let url = node.url();
-    let seconds = bench.seconds.to_string();
-    let mut args = vec![
-        "client",
-        "queue://bellows-classic",
-        "--message-size",
-        "1024",
-    ];
-    args.extend_from_slice(what.own);
-    args.extend_from_slice(&["--url", &url, "--warmup", "5", "--duration", &seconds]);
-    let summary = own::run(&bench.bellows, &args)?;
-    let cost = summary
-        .messages()
-        .cpu_us_each
-        .client
-        .context("bellows told no CPU time")?;
-    let memory = summary.rss_mb.client.context("bellows told no memory")?;
+    let words = format!(
+        "client queue://bellows-classic --message-size 1024 {}",
+        what.own
+    );
+    let summary = own::load(&bench.bellows, &url, &words, WARMUP_S, bench.seconds)?;
+    let (cost, memory) = (own::cpu_us(&summary)?, own::memory_mb(&summary)?);
     let name = what.name;
     let mut cpu = Row::new(format!("{name}: client CPU"), "us/msg", cost);
     let mut rate = Row::new(
@@ -201,27 +161,12 @@ fn in_out(bench: &Bench, what: &InOut) -> Result<Vec<Row>> {
 /// All out against the embedded broker, unconfirmed.
 fn embedded(bench: &Bench) -> Result<Vec<Row>> {
     let broker = Embedded::start(&bench.bellows)?;
-    let seconds = bench.seconds.min(10).to_string();
-    let summary = own::run(
-        &bench.bellows,
-        &[
-            "producer",
-            "queue://all-out",
-            "--no-confirm",
-            "--message-size",
-            "12",
-            "--url",
-            &broker.url,
-            "--queue-args",
-            "x-max-length=100000",
-            "--warmup",
-            "2",
-            "--duration",
-            &seconds,
-        ],
-    )?;
+    let words = "producer queue://all-out --no-confirm --message-size 12 \
+                 --queue-args x-max-length=100000";
+    let seconds = bench.seconds.min(10);
+    let summary = own::load(&bench.bellows, &broker.url, words, 2, seconds)?;
     let rate = summary.flow().sent.rate;
-    let memory = summary.rss_mb.client.context("bellows told no memory")?;
+    let memory = own::memory_mb(&summary)?;
     let goal = if rate >= 2e6 {
         "2 M msg/s"
     } else {
@@ -241,28 +186,9 @@ fn embedded(bench: &Bench) -> Result<Vec<Row>> {
 /// 20,000 msg/s on RabbitMQ: how late is the generator?
 fn schedule(bench: &Bench) -> Result<Vec<Row>> {
     let node = rabbitmq(bench, false)?;
-    let seconds = bench.seconds.to_string();
-    let summary = own::run(
-        &bench.bellows,
-        &[
-            "producer",
-            "queue://bellows-rated",
-            "--rate",
-            "20000",
-            "--max-pending",
-            "2000",
-            "--message-size",
-            "64",
-            "--queue-args",
-            "x-max-length=100000",
-            "--url",
-            &node.url(),
-            "--warmup",
-            "5",
-            "--duration",
-            &seconds,
-        ],
-    )?;
+    let words = "producer queue://bellows-rated --rate 20000 --max-pending 2000 --message-size 64 \
+                 --queue-args x-max-length=100000";
+    let summary = own::load(&bench.bellows, &node.url(), words, WARMUP_S, bench.seconds)?;
     node.stop()?;
     let delay = summary.messages().latency.get(Metric::SEND_DELAY);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

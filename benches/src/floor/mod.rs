@@ -93,7 +93,7 @@ pub fn be(args: &Args) -> Result<()> {
 /// A load, in both programs' options.
 struct Case {
     name: &'static str,
-    own: &'static [&'static str],
+    own: &'static str,
     bare: &'static [&'static str],
     /// At most this many times the floor.
     goal: f64,
@@ -104,17 +104,8 @@ struct Case {
 const CASES: [Case; 3] = [
     Case {
         name: "stream publish, 12 B, 2,000 unconfirmed",
-        own: &[
-            "producer",
-            "queue://bellows-floor",
-            "--queue-type",
-            "stream",
-            "--persistent",
-            "--max-pending",
-            "2000",
-            "--message-size",
-            "12",
-        ],
+        own: "producer queue://bellows-floor --queue-type stream --persistent --max-pending 2000 \
+              --message-size 12",
         bare: &[
             "--stream",
             "--persistent",
@@ -128,35 +119,16 @@ const CASES: [Case; 3] = [
     },
     Case {
         name: "classic queue, 1 KiB in and out",
-        own: &[
-            "client",
-            "queue://bellows-floor",
-            "--no-confirm",
-            "--prefetch",
-            "0",
-            "--ack-every",
-            "1",
-            "--message-size",
-            "1024",
-        ],
+        own: "client queue://bellows-floor --no-confirm --prefetch 0 --ack-every 1 \
+              --message-size 1024",
         bare: &["--consume", "--size", "1024"],
         goal: 1.5,
         rabbitmq: true,
     },
     Case {
         name: "10,000 msg/s, 64 B, confirms",
-        own: &[
-            "producer",
-            "queue://bellows-floor",
-            "--rate",
-            "10000",
-            "--max-pending",
-            "100",
-            "--message-size",
-            "64",
-            "--queue-args",
-            "x-max-length=10000",
-        ],
+        own: "producer queue://bellows-floor --rate 10000 --max-pending 100 --message-size 64 \
+              --queue-args x-max-length=10000",
         bare: &[
             "--rate",
             "10000",
@@ -233,13 +205,15 @@ fn pairs(bench: &Bench, case: &Case, url: &str) -> Result<Row> {
 }
 
 fn bellows(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
-    let (warmup, seconds) = (WARMUP_S.to_string(), bench.pair_seconds().to_string());
-    let mut args = case.own.to_vec();
-    args.extend_from_slice(&["--url", url, "--warmup", &warmup, "--duration", &seconds]);
-    let summary = own::run(&bench.bellows, &args)?;
-    let us_per_message = summary.messages().cpu_us_each.client;
+    let summary = own::load(
+        &bench.bellows,
+        url,
+        case.own,
+        WARMUP_S,
+        bench.pair_seconds(),
+    )?;
     Ok(Run {
-        us_per_message: us_per_message.context("bellows told no CPU time")?,
+        us_per_message: own::cpu_us(&summary)?,
         rate: summary.flow().sent.rate.max(summary.flow().received.rate),
     })
 }

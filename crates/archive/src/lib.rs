@@ -62,11 +62,11 @@ pub use named_series::{
     SeriesValue, read_named_series,
 };
 pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
-pub use quantity::{Quantity, plain_name};
+pub use quantity::{Quantity, plain_name, probe_name};
 pub use reader::RunReader;
 pub use record::{
     BindingRecord, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,
-    RunRecord, RunState, Topology, Versions,
+    RunRecord, RunState, ScenarioStart, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{

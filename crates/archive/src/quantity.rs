@@ -20,8 +20,8 @@ enum Which {
     Latency(String, Statistic),
     /// One of [`FIGURES`], by its index.
     Figure(usize),
-    /// Failed requests of a probe or of a scraped page, by its name.
-    Failed(String),
+    /// A figure of the requests of one probe, by its name; those that failed also of a scraped page.
+    Requests(String, RequestFigure),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +29,73 @@ enum Statistic {
     Mean,
     Percentile(f64),
     Max,
+}
+
+/// A figure of the requests of a probe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum RequestFigure {
+    Rate,
+    Achieved,
+    /// Also of a scraped page.
+    Failed,
+}
+
+impl RequestFigure {
+    const ALL: [Self; 3] = [Self::Rate, Self::Achieved, Self::Failed];
+
+    /// Its name behind that of a probe or a page.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "requests rate",
+            Self::Achieved => "requests achieved",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Its name where no probe is named: that of one of [`FIGURES`].
+    const fn of_all(self) -> &'static str {
+        match self {
+            Self::Failed => "requests failed",
+            other => other.name(),
+        }
+    }
+
+    const fn unit(self) -> QuantityUnit {
+        match self {
+            Self::Rate => QuantityUnit::PerSecond,
+            Self::Achieved => QuantityUnit::Share,
+            Self::Failed => QuantityUnit::Count,
+        }
+    }
+
+    fn of(self, of: &Requested<'_>) -> Observed {
+        match (self, of.probe) {
+            (Self::Failed, _) => Ok(of.failed as f64),
+            (Self::Rate, Some(probe)) => Ok(probe.rate),
+            (Self::Achieved, Some(probe)) => achieved(probe),
+            (_, None) => Err(NO_SUCH_REQUESTS),
+        }
+    }
+
+    /// The worst of all probes, each of which has to do, and that probe's name.
+    fn worst(self, summary: &RunSummary) -> Result<(f64, String), &'static str> {
+        let probes = requested(summary).into_iter();
+        let probes = probes.filter(|it| it.probe.is_some());
+        let all = probes.map(|it| self.of(&it).map(|value| (value, it.name)));
+        let worst = all.reduce(|one, other| {
+            let (one, other) = (one?, other?);
+            let is_worse = match self {
+                Self::Failed => other.0 > one.0,
+                Self::Rate | Self::Achieved => other.0 < one.0,
+            };
+            Ok(if is_worse { other } else { one })
+        });
+        worst.unwrap_or(Err(NO_REQUESTS))
+    }
+
+    fn of_worst(self, summary: &RunSummary) -> Observed {
+        self.worst(summary).map(|(value, _)| value)
+    }
 }
 
 /// The most digits of a percentile, its point among them: numbers of samples distinguish no more.
@@ -105,8 +172,6 @@ const NO_OPERATIONS: &str = "there was no churn";
 const NO_REQUESTS: &str = "there was no probe";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
 const OF_WHOLE_RUN: &str = "it is known for the whole run only";
-/// Suffix behind the name of a probe or a page.
-const FAILED: &str = " failed";
 
 /// Figures of messages that a broker should not have.
 const HARM: [&str; 6] = [
@@ -117,6 +182,9 @@ const HARM: [&str; 6] = [
     "returned",
     "refused",
 ];
+
+/// Rates of messages, which a run without messages of its own has not: its seconds count none.
+const RATES: [&str; 3] = ["sent rate", "completed rate", "received rate"];
 
 /// Figures of [`HARM`] that a run has.
 fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
@@ -153,20 +221,11 @@ fn message_rate(summary: &RunSummary, of: fn(&MessageFlow) -> Throughput) -> Obs
     Ok(of(flow).rate)
 }
 
-/// The lowest figure of the scenarios other than messages with this role, churn or probes: what each has to reach.
-fn lowest(
-    summary: &RunSummary,
-    role: ScenarioRole,
-    of: fn(&ScenarioSummary) -> Observed,
-) -> Observed {
-    let all = summary.others().filter(|(_, it)| it.role == role);
-    let lowest = all
-        .map(|(_, scenario)| of(scenario))
-        .reduce(|one, other| Ok(one?.min(other?)));
-    lowest.unwrap_or(Err(match role {
-        ScenarioRole::Server => NO_REQUESTS,
-        ScenarioRole::Broker | ScenarioRole::Watcher => NO_OPERATIONS,
-    }))
+/// A figure of churn, of which a run has one at most.
+fn of_churn(summary: &RunSummary, of: fn(&ScenarioSummary) -> Observed) -> Observed {
+    let mut all = summary.others();
+    let churn = all.find(|(_, it)| it.role == ScenarioRole::Broker);
+    churn.map_or(Err(NO_OPERATIONS), |(_, it)| of(it))
 }
 
 /// Share of its requested operations that a scenario began.
@@ -190,7 +249,7 @@ fn memory(used: Option<ProcessUsage>) -> Observed {
 }
 
 /// Everything but latencies that can be required.
-static FIGURES: [Figure; 23] = [
+static FIGURES: [Figure; 24] = [
     figure("sent rate", QuantityUnit::PerSecond, |s| {
         message_rate(s, |flow| flow.sent)
     })
@@ -273,16 +332,19 @@ static FIGURES: [Figure; 23] = [
             .fold(0.0, f64::max))
     }),
     figure("cycles rate", QuantityUnit::PerSecond, |s| {
-        lowest(s, ScenarioRole::Broker, |of| Ok(of.rate))
+        of_churn(s, |of| Ok(of.rate))
     }),
     figure("cycles achieved", QuantityUnit::Share, |s| {
-        lowest(s, ScenarioRole::Broker, achieved)
+        of_churn(s, achieved)
     }),
     figure("requests rate", QuantityUnit::PerSecond, |s| {
-        lowest(s, ScenarioRole::Server, |of| Ok(of.rate))
+        RequestFigure::Rate.of_worst(s)
     }),
     figure("requests achieved", QuantityUnit::Share, |s| {
-        lowest(s, ScenarioRole::Server, achieved)
+        RequestFigure::Achieved.of_worst(s)
+    }),
+    figure("requests failed", QuantityUnit::Count, |s| {
+        RequestFigure::Failed.of_worst(s)
     }),
 ];
 
@@ -304,7 +366,7 @@ impl Quantity {
             Some(Self(Which::Figure(index)))
         };
         let with_messages = summary.has_messages();
-        let rates = ["sent rate", "completed rate", "received rate"];
+        let rates = RATES;
         let rates = rates.into_iter().filter(|_| with_messages);
         let operations = summary.others().find_map(|(_, of)| match of.role {
             ScenarioRole::Server => Some("requests rate"),
@@ -316,7 +378,9 @@ impl Quantity {
             let statistic = |wanted| Self(Which::Latency(of.name().to_owned(), wanted));
             [50.0, 99.0].map(|percentile| statistic(Statistic::Percentile(percentile)))
         });
-        let pages = requested(summary).into_iter().filter(|it| it.is_page);
+        let pages = requested(summary)
+            .into_iter()
+            .filter(|it| it.probe.is_none());
         let pages = pages.flat_map(|page| {
             [50.0, 99.0].map(|percentile| {
                 let statistic = Statistic::Percentile(percentile);
@@ -380,8 +444,8 @@ impl Quantity {
         });
         for of in requested(summary) {
             all.extend(Self::tail(&of));
-            let failed = (of.failed > 0).then_some(Self(Which::Failed(of.name)));
-            all.extend(failed);
+            let failed = Which::Requests(of.name, RequestFigure::Failed);
+            all.extend((of.failed > 0).then_some(Self(failed)));
         }
         all.extend(harmed(summary));
         all
@@ -420,8 +484,10 @@ impl Quantity {
     #[must_use]
     pub fn counts_failures(&self) -> bool {
         match &self.0 {
-            Which::Failed(_) => true,
-            Which::Figure(index) => FIGURES.get(*index).is_some_and(|it| Self::is_harm(it.name)),
+            Which::Requests(_, which) => *which == RequestFigure::Failed,
+            Which::Figure(index) => FIGURES.get(*index).is_some_and(|it| {
+                Self::is_harm(it.name) || it.name == RequestFigure::Failed.of_all()
+            }),
             Which::Latency(..) => false,
         }
     }
@@ -441,7 +507,7 @@ impl Quantity {
                 .map_or("", |figure| figure.name)
                 .to_owned(),
             Which::Latency(metric, statistic) => format!("{metric} {statistic}"),
-            Which::Failed(of) => format!("{of}{FAILED}"),
+            Which::Requests(of, which) => format!("{of} {}", which.name()),
         }
     }
 
@@ -450,7 +516,7 @@ impl Quantity {
     pub fn unit(&self) -> QuantityUnit {
         match &self.0 {
             Which::Latency(..) => QuantityUnit::Ns,
-            Which::Failed(_) => QuantityUnit::Count,
+            Which::Requests(_, which) => which.unit(),
             Which::Figure(index) => FIGURES
                 .get(*index)
                 .map_or_else(Default::default, |f| f.unit),
@@ -462,8 +528,33 @@ impl Quantity {
     pub fn latency(&self) -> Option<String> {
         match &self.0 {
             Which::Latency(metric, _) => Some(plain_name(metric)),
-            Which::Figure(_) | Which::Failed(_) => None,
+            Which::Figure(_) | Which::Requests(..) => None,
         }
+    }
+
+    /// The probe that it names, by [`plain_name`]; `None` of failures, which scraped pages have, too.
+    #[must_use]
+    pub fn probe(&self) -> Option<String> {
+        match &self.0 {
+            Which::Requests(of, RequestFigure::Rate | RequestFigure::Achieved) => {
+                Some(plain_name(of))
+            }
+            _ => None,
+        }
+    }
+
+    /// The probe whose value it has in a run, where there are several and it names none.
+    #[must_use]
+    pub fn decided_by(&self, summary: &RunSummary) -> Option<String> {
+        let name = self.name();
+        let mut figures = RequestFigure::ALL.into_iter();
+        let (_, probe) = figures
+            .find(|it| it.of_all() == name)?
+            .worst(summary)
+            .ok()?;
+        let all = requested(summary);
+        let probes = all.iter().filter(|it| it.probe.is_some());
+        (probes.count() > 1).then_some(probe)
     }
 
     /// Its value in a run; of percentiles, those that a summary holds.
@@ -483,7 +574,7 @@ impl Quantity {
             Which::Latency(metric, statistic) => {
                 let wanted = plain_name(metric);
                 let all = requested(summary);
-                let mut pages = all.iter().filter(|it| it.is_page);
+                let mut pages = all.iter().filter(|it| it.probe.is_none());
                 let page = pages.find(|it| plain_name(&it.metric) == wanted);
                 if let Some(response) = page.and_then(|it| it.response) {
                     return of_page(response, *statistic);
@@ -491,11 +582,11 @@ impl Quantity {
                 let all = summary.scenarios().map(|(_, of)| &of.latency);
                 latency(all, recorded, &wanted, *statistic)
             }
-            Which::Failed(of) => {
-                let all = requested(summary);
-                let mut all = all.iter();
-                let found = all.find(|it| plain_name(&it.name) == plain_name(of));
-                found.map(|it| it.failed as f64).ok_or(NO_SUCH_REQUESTS)
+            Which::Requests(of, which) => {
+                let (all, of) = (requested(summary), plain_name(of));
+                let called = |name: &str| all.iter().find(|it| plain_name(&it.name) == name);
+                let found = called(&of).or_else(|| called(of.strip_suffix(" requests")?));
+                found.map_or(Err(NO_SUCH_REQUESTS), |it| which.of(it))
             }
             Which::Figure(index) => FIGURES
                 .get(*index)
@@ -505,20 +596,29 @@ impl Quantity {
 }
 
 impl Quantity {
-    /// Its value in one second of a run, with the second's histograms.
+    /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own tells a
+    /// rate of 0 from none.
     ///
     /// # Errors
     /// Why it cannot be told.
-    pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder) -> Result<f64, &'static str> {
+    pub fn in_second(
+        &self,
+        point: &SeriesPoint,
+        recorded: &Recorder,
+        has_messages: bool,
+    ) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => {
                 latency(point.latencies(), recorded, &plain_name(metric), *statistic)
             }
-            Which::Failed(_) => Err(OF_WHOLE_RUN),
-            Which::Figure(index) => {
-                let in_second = FIGURES.get(*index).and_then(|figure| figure.in_second);
-                in_second.map_or(Err(OF_WHOLE_RUN), |of| of(point))
-            }
+            Which::Requests(..) => Err(OF_WHOLE_RUN),
+            Which::Figure(index) => match FIGURES.get(*index) {
+                Some(figure) if !has_messages && RATES.contains(&figure.name) => Err(NO_FLOW),
+                figure => {
+                    let in_second = figure.and_then(|figure| figure.in_second);
+                    in_second.map_or(Err(OF_WHOLE_RUN), |of| of(point))
+                }
+            },
         }
     }
 }
@@ -531,8 +631,13 @@ impl FromStr for Quantity {
         if let Some(index) = FIGURES.iter().position(|figure| figure.name == name) {
             return Ok(Self(Which::Figure(index)));
         }
-        if let Some(of) = name.strip_suffix(FAILED) {
-            return Ok(Self(Which::Failed(of.to_owned())));
+        let mut figures = RequestFigure::ALL.into_iter();
+        let of_one = figures.find_map(|which| {
+            let of = name.strip_suffix(which.name())?.strip_suffix(' ')?;
+            Some(Self(Which::Requests(of.to_owned(), which)))
+        });
+        if let Some(found) = of_one {
+            return Ok(found);
         }
         let latency = name.rsplit_once(' ').and_then(|(metric, last)| {
             let statistic = Statistic::read(last)?;
@@ -619,6 +724,15 @@ const PROBE: &str = "probe_";
 /// Latency of a probe's whole request.
 const RESPONSE: &str = "response";
 
+/// A probe's name, by that of its scenario.
+#[must_use]
+pub fn probe_name(scenario: &str) -> String {
+    match scenario.strip_prefix(PROBE) {
+        Some(own) => own.replace('_', "-"),
+        None => scenario.to_owned(),
+    }
+}
+
 /// Requests of one probe, or for one page.
 struct Requested<'a> {
     /// Name in the texts of failures.
@@ -629,8 +743,8 @@ struct Requested<'a> {
     response: Option<&'a LatencySummary>,
     /// Requests that failed, or had no answer at the end.
     failed: u64,
-    /// Requests for a page of metrics.
-    is_page: bool,
+    /// The probe; `None` of requests for a page of metrics.
+    probe: Option<&'a ScenarioSummary>,
 }
 
 /// All requests of a run: first probes, then pages.
@@ -644,14 +758,11 @@ fn requested(summary: &RunSummary) -> Vec<Requested<'_>> {
             name == RESPONSE || name.rsplit_once(' ').is_some_and(|it| it.1 == RESPONSE)
         });
         Requested {
-            name: match scenario.strip_prefix(PROBE) {
-                Some(own) => own.replace('_', "-"),
-                None => scenario.to_owned(),
-            },
+            name: probe_name(scenario),
             metric: found.map_or_else(String::new, |(metric, _)| metric.name().to_owned()),
             response: found.map(|(_, response)| response),
             failed: of.failures.iter().map(|failure| failure.count).sum(),
-            is_page: false,
+            probe: Some(of),
         }
     });
     let pages = summary.scrapes.iter().map(|page| {
@@ -661,7 +772,7 @@ fn requested(summary: &RunSummary) -> Vec<Requested<'_>> {
             name,
             response: Some(&page.response),
             failed: page.failed + page.unanswered,
-            is_page: true,
+            probe: None,
         }
     });
     probes.chain(pages).collect()

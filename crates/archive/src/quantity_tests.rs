@@ -4,7 +4,7 @@ use measure::Metric;
 use measure::ledger::LedgerSummary;
 
 use super::*;
-use crate::{MESSAGES, PerMessage, Rss, Stall, Tier};
+use crate::{FailureCount, MESSAGES, PerMessage, RequestedSummary, Rss, Stall, Tier};
 
 /// A run with every figure: messages, harm to them, and a scenario of this role.
 fn whole(role: ScenarioRole) -> RunSummary {
@@ -99,15 +99,61 @@ fn few_figures_are_decided_and_what_came_to_harm_is_among_them() {
 }
 
 #[test]
-fn of_several_probes_the_lowest_decides() {
-    let rate: Quantity = "requests rate".parse().expect("a figure");
+fn of_several_probes_the_worst_decides_and_is_named() {
+    let read = |text: &str| text.parse::<Quantity>().expect("a figure");
+    let one = whole(ScenarioRole::Server);
+    for text in ["requests rate", "requests failed"] {
+        assert_eq!(read(text).decided_by(&one), None, "{text}");
+    }
     for (name, other) in [("alpha", 10.0), ("zeta", 10.0), ("zeta", 0.5)] {
-        let mut summary = whole(ScenarioRole::Server);
+        let mut summary = one.clone();
         let mut scenario = summary.scenarios["other"].clone();
         scenario.rate = other;
         summary.insert(name, scenario);
+        let rate = read("requests rate");
         assert_eq!(rate.of(&summary), Ok(other.min(1.0)), "{name}");
+        let worst = if other < 1.0 { name } else { "other" };
+        assert_eq!(rate.decided_by(&summary).as_deref(), Some(worst));
     }
+}
+
+/// A requirement could name one by its latencies alone.
+#[test]
+fn rates_and_counts_of_one_probe_go_by_its_name() {
+    let read = |text: &str| text.parse::<Quantity>().expect("a figure");
+    let mut summary = whole(ScenarioRole::Server);
+    let mut shop = summary.scenarios["other"].clone();
+    shop.rate = 7.0;
+    shop.requested = Some(RequestedSummary {
+        achieved: Some(0.5),
+        ..RequestedSummary::default()
+    });
+    shop.failures = vec![FailureCount {
+        reason: "404".into(),
+        count: 3,
+    }];
+    summary.insert("probe_web_shop", shop);
+    for (text, value) in [
+        ("web-shop requests rate", Ok(7.0)),
+        ("Web Shop requests achieved", Ok(0.5)),
+        ("web-shop failed", Ok(3.0)),
+        ("web-shop requests failed", Ok(3.0)),
+        ("requests failed", Ok(3.0)),
+        ("other requests rate", Ok(1.0)),
+        ("other requests achieved", Err(NOT_REQUESTED)),
+        ("gone requests rate", Err(NO_SUCH_REQUESTS)),
+    ] {
+        let quantity = read(text);
+        assert_eq!(quantity.of(&summary), value, "{text}");
+        assert_eq!(read(&quantity.name()), quantity, "{text}");
+    }
+    let named = read("web-shop requests rate");
+    assert_eq!(named.probe().as_deref(), Some("web shop"));
+    assert_eq!(named.decided_by(&summary), None);
+    let worst = read("requests failed").decided_by(&summary);
+    assert_eq!(worst.as_deref(), Some("web-shop"));
+    let failures = ["web-shop failed", "requests failed"].map(read);
+    assert!(failures.iter().all(Quantity::counts_failures));
 }
 
 #[test]
@@ -147,7 +193,8 @@ fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
         point
             .scenarios
             .insert(beside.to_owned(), Default::default());
-        assert_eq!(cpu.in_second(&point, &Recorder::new()), known, "{beside}");
+        let found = cpu.in_second(&point, &Recorder::new(), true);
+        assert_eq!(found, known, "{beside}");
     }
 }
 
@@ -155,9 +202,16 @@ fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
 fn rates_of_messages_that_nobody_saw_are_unknown() {
     let mut summary = whole(ScenarioRole::Server);
     summary.scenarios.remove(MESSAGES);
-    for name in ["sent rate", "completed rate", "received rate"] {
+    for name in RATES {
         let rate: Quantity = name.parse().expect("a figure");
         assert_eq!(rate.of(&summary), Err(NO_FLOW), "{name}");
+        let second = SeriesPoint {
+            dt: 1.0,
+            ..SeriesPoint::default()
+        };
+        let of = |has| rate.in_second(&second, &Recorder::new(), has);
+        // `--where 'sent rate < 5k'` chose every second of a probe.
+        assert_eq!((of(false), of(true)), (Err(NO_FLOW), Ok(0.0)), "{name}");
     }
     // Consumers that got nothing received 0/s.
     *summary.flow_mut() = MessageFlow::default();

@@ -9,8 +9,8 @@ use measure::{Metric, Phase, Recorder};
 
 use crate::error::where_present;
 use crate::{
-    Error, HistogramLog, LatencySlices, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog,
-    file,
+    Error, HistogramLog, LatencySlices, MESSAGES, RunRecord, RunState, RunSummary, SeriesPoint,
+    SliceLog, file,
 };
 use stacks::{FORMATS, Profile, ProfileError, bounded, bounded::Line};
 
@@ -85,6 +85,16 @@ impl RunReader {
     /// Where `slices.jsonl` exists and cannot be read.
     pub fn slices(&self) -> Result<SliceLog, Error> {
         SliceLog::open(&self.dir)
+    }
+
+    /// Whether bellows itself was to send or receive messages. A run that is cut off may know only whether it did.
+    #[must_use]
+    pub fn has_messages(&self) -> bool {
+        if let Some(summary) = &self.record.summary {
+            return summary.messages().flow.is_some();
+        }
+        let has_some = |p: &SeriesPoint| p.counters.sent + p.counters.received > 0;
+        self.record.scenarios.contains_key(MESSAGES) || self.points.iter().any(has_some)
     }
 
     /// The histograms of all that was due in a phase, added up.

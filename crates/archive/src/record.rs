@@ -74,6 +74,9 @@ pub struct RunRecord {
     /// Metrics with name, unit, kind and meaning.
     #[serde(default, with = "measure::described")]
     pub metrics: Vec<Metric>,
+    /// Scenarios by name, as they began: a run that was cut off has no summary that says more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scenarios: BTreeMap<String, ScenarioStart>,
     /// Phases in the order of time, as far as they have ended.
     pub phases: Vec<PhaseSpan>,
     /// Labelled moments: faults, reconnects, alarms.
@@ -99,6 +102,16 @@ pub struct RunRecord {
     /// Its part of a continuous recording; `None` where it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
+}
+
+/// A scenario as it begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScenarioStart {
+    /// Loaded objects, as in [`crate::ScenarioSummary::kind`].
+    pub kind: String,
+    /// The latency of a whole operation; `None` of messages and of programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<Metric>,
 }
 
 /// A part of a continuous recording: one process in one period.

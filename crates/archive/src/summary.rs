@@ -513,6 +513,10 @@ pub struct RequirementOutcome {
     pub met: Option<bool>,
     /// Why it cannot be told.
     pub why: Option<String>,
+    /// The probe that it was observed at: the worst, where there are several and none is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    pub decided_by: Option<String>,
 }
 
 impl RequirementOutcome {

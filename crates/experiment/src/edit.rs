@@ -5,6 +5,7 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::error::explained;
+use super::flat_table::ReplaceAt;
 use super::{Experiment, ExperimentError};
 
 /// The experiment with `path=value` applied, which this option was given.
@@ -24,7 +25,6 @@ pub(super) fn edited(
         return Err(no_path("a part of the path is empty"));
     }
     let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string().into()))?;
-    put_secrets(&mut root, experiment);
     let value = match parts.as_slice() {
         ["broker", "password" | "user"]
         | ["broker", "env", _]
@@ -32,40 +32,40 @@ pub(super) fn edited(
         _ => read_value(value.trim()),
     };
     replace(&mut root, &parts, value).map_err(fail)?;
-    drop_other_arrivals(&mut root, &parts);
-    let edited = Experiment::deserialize(root);
-    let edited = edited.map_err(|e| fail(explained(e.message())))?;
-    Ok(Experiment {
-        origin: experiment
-            .origin
-            .clone()
-            .changed(&parts.join("."), option, shown),
-        ..edited
-    })
+    let read = Experiment::deserialize(root);
+    let read = read.map_err(|e| fail(explained(e.message())))?;
+    let mut edited = experiment.clone();
+    // What is beside the path stays as it is: secrets were not written, and some have no key.
+    edited.replace_at(&parts, read);
+    drop_other_arrivals(&mut edited, &parts);
+    let origin = experiment.origin.clone();
+    edited.origin = origin.changed(&parts.join("."), option, shown);
+    Ok(edited)
 }
 
 /// Keeps only the last set of a group's rate, schedule and think time.
-fn drop_other_arrivals(root: &mut Value, path: &[&str]) {
-    const ARRIVALS: [&str; 3] = ["rate", "schedule", "think-time"];
-    let ["load", index, key, ..] = path else {
+fn drop_other_arrivals(experiment: &mut Experiment, path: &[&str]) {
+    let [
+        "load",
+        index,
+        key @ ("rate" | "schedule" | "think-time"),
+        ..,
+    ] = path
+    else {
         return;
     };
-    let group = index.parse::<usize>().ok();
-    let group = group.and_then(|index| root.get_mut("load")?.get_mut(index)?.as_table_mut());
-    if let Some(group) = group.filter(|_| ARRIVALS.contains(key)) {
-        group.retain(|other, _| other == *key || !ARRIVALS.contains(&other));
+    let index = index.parse().unwrap_or(usize::MAX);
+    let Some(group) = experiment.load.get_mut(index) else {
+        return;
+    };
+    if *key != "rate" {
+        group.rate = None;
     }
-}
-
-/// Secrets are not written: a change keeps them all the same.
-fn put_secrets(root: &mut Value, experiment: &Experiment) {
-    if let Some(password) = &experiment.broker.password {
-        root["broker"]["password"] = password.expose().into();
+    if *key != "schedule" {
+        group.schedule = None;
     }
-    for (at, page) in experiment.scrape.iter().enumerate() {
-        if let Some(password) = &page.password {
-            root["scrape"][at]["password"] = password.expose().into();
-        }
+    if *key != "think-time" {
+        group.think_time = None;
     }
 }
 

@@ -16,6 +16,55 @@ pub(super) trait FlatTable {
     }
 }
 
+/// A value of a file that a path leads into: a table, or a list of tables.
+pub(super) trait ReplaceAt {
+    /// Takes over from another value only the one at the path: all beside it stays, also fields without a key.
+    fn replace_at(&mut self, path: &[&str], from: Self);
+}
+
+impl<T: ReplaceAt> ReplaceAt for Option<T> {
+    fn replace_at(&mut self, path: &[&str], from: Self) {
+        match (self, from) {
+            (Some(value), Some(from)) => value.replace_at(path, from),
+            (value, from) => *value = from,
+        }
+    }
+}
+
+impl<T: ReplaceAt> ReplaceAt for Vec<T> {
+    fn replace_at(&mut self, path: &[&str], from: Self) {
+        let [index, rest @ ..] = path else {
+            *self = from;
+            return;
+        };
+        let index = index.parse().unwrap_or(usize::MAX);
+        if let Some((item, new)) = self.get_mut(index).zip(from.into_iter().nth(index)) {
+            item.replace_at(rest, new);
+        }
+    }
+}
+
+/// A field of a table. A path leads into those with [`ReplaceAt`], and the compiler prefers their own
+/// `put`; any other is replaced as a whole.
+pub(super) struct Field<'a, T>(pub(super) &'a mut T);
+
+impl<T: ReplaceAt> Field<'_, T> {
+    pub(super) fn put(self, path: &[&str], from: T) {
+        self.0.replace_at(path, from);
+    }
+}
+
+/// Fields that no path leads into.
+pub(super) trait PutWhole<T> {
+    fn put(self, path: &[&str], from: T);
+}
+
+impl<T> PutWhole<T> for Field<'_, T> {
+    fn put(self, _: &[&str], from: T) {
+        *self.0 = from;
+    }
+}
+
 /// Declares, reads and writes a struct that is one table of a file, by a row of each key. A field without a key is in
 /// no file; keys `inside` have their values in structs of such fields. A key that is absent leaves the default; neither
 /// `None` nor an empty list or table is written, nor a key that [`FlatTable::writes`] leaves out.
@@ -40,6 +89,21 @@ macro_rules! flat_table {
         impl Default for $type {
             fn default() -> Self {
                 Self { $($field: $default,)+ }
+            }
+        }
+
+        impl $crate::flat_table::ReplaceAt for $type {
+            fn replace_at(&mut self, path: &[&str], from: Self) {
+                use $crate::flat_table::{Field, PutWhole as _};
+                let [key, rest @ ..] = path else {
+                    *self = from;
+                    return;
+                };
+                match *key {
+                    $($($key => Field(&mut self.$field).put(rest, from.$field),)?)+
+                    $($($inner => self.$($place).+ = from.$($place).+,)+)?
+                    _ => {}
+                }
             }
         }
 

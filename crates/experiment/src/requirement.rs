@@ -1,10 +1,13 @@
 //! Requirements of a run: `end-to-end p99 < 20ms`, `lost = 0`, `sent rate >= 20k`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary, SeriesPoint};
-use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, per_second};
+use measure::{
+    Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, ScenarioRole, per_second,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Prefix of a negated condition.
@@ -105,7 +108,8 @@ impl Requirement {
         })
     }
 
-    /// The value observed in one second of a run, and whether the condition held in it.
+    /// The value observed in one second of a run, which may have messages of its own, and whether the condition held in
+    /// it.
     ///
     /// # Errors
     /// Why the value is unknown.
@@ -113,8 +117,9 @@ impl Requirement {
         &self,
         point: &SeriesPoint,
         recorded: &Recorder,
+        has_messages: bool,
     ) -> Result<(f64, bool), &'static str> {
-        let value = self.quantity.in_second(point, recorded)?;
+        let value = self.quantity.in_second(point, recorded, has_messages)?;
         Ok((value, self.comparison.holds(value, self.bound)))
     }
 
@@ -134,10 +139,10 @@ impl Requirement {
         self.quantity.unit()
     }
 
-    /// Refuses a latency that is none of the run's metrics.
+    /// Refuses a latency that is none of the run's metrics, and a probe that it has not.
     pub fn check(&self, metrics: &[Metric]) -> Result<(), Problem> {
         let Some(metric) = self.quantity.latency() else {
-            return Ok(());
+            return self.check_probe(metrics);
         };
         let latencies = metrics
             .iter()
@@ -150,6 +155,31 @@ impl Requirement {
             format!("the run has no latency called {metric:?}"),
             &self.text,
             format!("require one of: {}", names.join(", ")),
+        ))
+    }
+
+    /// Refuses rates of a probe that the run has not.
+    fn check_probe(&self, metrics: &[Metric]) -> Result<(), Problem> {
+        let Some(probe) = self.quantity.probe() else {
+            return Ok(());
+        };
+        let scenarios = metrics.iter().map(|of| of.info().scenario);
+        let probes = scenarios.filter(|name| ScenarioRole::of(name) == ScenarioRole::Server);
+        let names: BTreeSet<String> = probes.map(archive::probe_name).collect();
+        if names.iter().any(|name| archive::plain_name(name) == probe) {
+            return Ok(());
+        }
+        let help = match names.is_empty() {
+            true => "give the experiment a [[probe]]".to_owned(),
+            false => {
+                let names: Vec<String> = names.into_iter().collect();
+                format!("require it of one of: {}", names.join(", "))
+            }
+        };
+        Err(Problem::new(
+            format!("the run has no probe called {probe:?}"),
+            &self.text,
+            help,
         ))
     }
 
@@ -168,6 +198,7 @@ impl Requirement {
             unit: self.quantity.unit(),
             met: None,
             why: Some(why.to_owned()),
+            decided_by: None,
         }
     }
 
@@ -187,6 +218,7 @@ impl Requirement {
                 observed: Some(value),
                 met: Some(holds(value)),
                 why: None,
+                decided_by: self.quantity.decided_by(summary),
                 ..self.unknown("")
             },
         }

@@ -1,8 +1,8 @@
 //! How requirements are read, and when a summary meets them.
 
-use archive::{Stall, Throughput};
-use measure::Metric;
+use archive::{ScenarioSummary, Stall, Throughput};
 use measure::ledger::LedgerSummary;
+use measure::{Metric, MetricInfo};
 
 use super::*;
 
@@ -228,4 +228,59 @@ fn a_requirement_knows_its_latency_by_each_spelling() {
         let requirement: Requirement = text.parse().unwrap();
         assert_eq!(requirement.is_about(Metric::END_TO_END), is_about, "{text}");
     }
+}
+
+/// A requirement could name one of several probes by its latencies alone.
+#[test]
+fn a_requirement_names_a_probe_or_the_worst_decides() {
+    let mut summary = summary();
+    for (name, rate) in [("probe", 9.0), ("probe_web_shop", 2.0)] {
+        let probe = ScenarioSummary {
+            role: ScenarioRole::Server,
+            rate,
+            ..ScenarioSummary::default()
+        };
+        summary.insert(name, probe);
+    }
+    for (text, observed, decided_by) in [
+        ("requests rate >= 5", 2.0, Some("web-shop")),
+        ("web-shop requests rate >= 5", 2.0, None),
+        ("probe requests rate >= 5", 9.0, None),
+    ] {
+        let read: Requirement = text.parse().expect(text);
+        let outcome = read.judge(&summary, &recorder(), None);
+        assert_eq!(outcome.observed, Some(observed), "{text}");
+        assert_eq!(outcome.met, Some(observed >= 5.0), "{text}");
+        assert_eq!(outcome.decided_by.as_deref(), decided_by, "{text}");
+    }
+}
+
+#[test]
+fn rates_of_a_probe_that_the_run_has_not_are_refused() {
+    static COMPLETED: MetricInfo = MetricInfo {
+        key: "probe_completed",
+        name: "completed",
+        scenario: "probe",
+        meaning: "responses",
+        ..MetricInfo::counter("requests")
+    };
+    let check = |text: &str, metrics: &[Metric]| {
+        let read: Requirement = text.parse().expect(text);
+        read.check(metrics).map_err(|problem| problem.sentence())
+    };
+    let metrics = [Metric::register_for("probe_web_shop", &COMPLETED)];
+    for text in [
+        "web-shop requests rate > 1",
+        "requests rate > 1",
+        "x page failed = 0",
+    ] {
+        assert_eq!(check(text, &metrics), Ok(()), "{text}");
+    }
+    let refused = check("shop requests rate > 1", &metrics).unwrap_err();
+    assert!(
+        refused.contains("no probe called \"shop\"") && refused.contains("web-shop"),
+        "{refused}"
+    );
+    let refused = check("shop requests rate > 1", &[]).unwrap_err();
+    assert!(refused.contains("[[probe]]"), "{refused}");
 }

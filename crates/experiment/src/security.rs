@@ -4,33 +4,33 @@ use std::collections::BTreeMap;
 
 use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
 use measure::Problem;
-use serde::{Deserialize, Serialize};
 use web::Secret;
 
+use super::flat_table::{FlatTable, flat_table};
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec};
 
 /// RabbitMQ's plugin that takes access tokens.
 const OAUTH2_PLUGIN: &str = "rabbitmq_auth_backend_oauth2";
 
-/// Where access tokens come from: OAuth 2's client credentials grant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct OAuth2Spec {
-    /// The token endpoint.
-    pub uri: String,
-    /// Who asks.
-    pub client_id: String,
-    /// Scopes of the token; the endpoint's default where empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub scopes: Vec<String>,
-    /// Further parameters of each request, as `orgId = "1234"`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, String>,
-    /// Never read from a file and never written to one; [`OAuth2Spec::SECRET_VARIABLE`] where absent.
-    #[serde(skip)]
-    pub client_secret: Option<Secret>,
+flat_table! {
+    /// Where access tokens come from: OAuth 2's client credentials grant.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct OAuth2Spec {
+        /// The token endpoint.
+        "uri" uri: String = String::new(),
+        /// Who asks.
+        "client-id" client_id: String = String::new(),
+        /// Scopes of the token; the endpoint's default where empty.
+        "scopes" scopes: Vec<String> = Vec::new(),
+        /// Further parameters of each request, as `orgId = "1234"`.
+        "parameters" parameters: BTreeMap<String, String> = BTreeMap::new(),
+        /// Never read from a file and never written to one; [`OAuth2Spec::SECRET_VARIABLE`] where absent.
+        client_secret: Option<Secret> = None,
+    }
 }
+
+impl FlatTable for OAuth2Spec {}
 
 impl OAuth2Spec {
     /// The variable that holds the client's secret.

@@ -463,20 +463,69 @@ fn secrets_in_headers_and_arguments_are_in_no_archive() {
     assert_eq!(load["consumer-arguments"]["x-priority"], 1);
 }
 
+/// Every value in a table that is no table, with its dotted path.
+fn values(of: &toml::Value, path: &str, found: &mut Vec<(String, String)>) {
+    let below = |key: &str| format!("{path}{}{key}", if path.is_empty() { "" } else { "." });
+    match of {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                values(value, &below(key), found);
+            }
+        }
+        toml::Value::Array(items) if items.iter().all(toml::Value::is_table) => {
+            for (index, item) in items.iter().enumerate() {
+                values(item, &below(&index.to_string()), found);
+            }
+        }
+        value => found.push((path.to_owned(), value.to_string())),
+    }
+}
+
+/// Fields of tables of the file that hold a secret, as the sources declare them.
+fn declared_secrets() -> usize {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    let files = std::fs::read_dir(folder).expect("sources").flatten();
+    let texts = files.map(|file| std::fs::read_to_string(file.path()).expect("a source"));
+    let of = |text: String| {
+        let rows = text.lines().map(str::trim_end);
+        rows.filter(|row| row.ends_with(": Option<Secret> = None,"))
+            .count()
+    };
+    texts.map(of).sum()
+}
+
+/// `--set` dropped the secrets that have no key.
 #[test]
-fn a_change_keeps_the_passwords_that_nothing_shows() {
-    let text = "name = \"x\"\n[broker]\nkind = \"attach\"\npassword = \"s3cret\"\n[[load]]\n\
+fn a_change_keeps_every_secret() {
+    let text = "name = \"x\"\n[broker]\nkind = \"attach\"\npassword = \"s3cret\"\n\
+        [broker.oauth2]\nuri = \"http://h/token\"\nclient-id = \"me\"\n[broker.oauth2.parameters]\norg = \"1\"\n\
+        [[load]]\nrate = 5\n[load.headers]\ntenant = \"blue\"\n\
+        [[probe]]\nurl = \"http://h:1/\"\n[[probe]]\nname = \"b\"\nurl = \"http://h:2/\"\n\
         [[scrape]]\nurl = \"http://h:1/metrics\"\npassword = \"s3cret\"\n";
     let mut experiment = Experiment::from_toml(text, "x.toml").unwrap();
+    let secret = || Some(Secret::new("s3cret"));
+    experiment.broker.oauth2.as_mut().unwrap().client_secret = secret();
+    experiment.probe[1].password = secret();
+    assert_eq!(experiment.secrets().len(), declared_secrets());
     let shown = format!(
         "{experiment:?} {}",
         serde_json::to_string(&experiment).unwrap()
     );
     assert!(!shown.contains("s3cret"), "{shown}");
-    experiment.set("load.0.rate=5").unwrap();
-    for password in [&experiment.broker.password, &experiment.scrape[0].password] {
-        assert_eq!(password.as_ref().unwrap().expose(), "s3cret");
+    let mut found = Vec::new();
+    values(&toml::Value::try_from(&experiment).unwrap(), "", &mut found);
+    let is_hidden = |value: &str| value.contains("***");
+    for (path, value) in found.iter().filter(|(_, value)| !is_hidden(value)) {
+        let mut edited = experiment.clone();
+        let set = edited.set(&format!("{path}={value}"));
+        set.unwrap_or_else(|e| panic!("{path}={value}: {e}"));
+        assert_eq!(edited.secrets(), experiment.secrets(), "{path}");
+        assert_eq!(edited.to_json(), experiment.to_json(), "{path}");
     }
+    // A new table has none of the old one's.
+    experiment.set("probe=[{ url = \"http://h:3/\" }]").unwrap();
+    assert_eq!(experiment.probe[0].password, None);
+    assert_eq!(experiment.secrets().len(), declared_secrets() - 1);
 }
 
 #[test]

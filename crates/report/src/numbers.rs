@@ -181,13 +181,17 @@ pub(crate) fn weight_digits(weight: u64, unit: &str) -> String {
     }
 }
 
-/// Observed value of a requirement, or why it cannot be told.
+/// Observed value of a requirement, at which probe where several were asked, or why it cannot be told.
 pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
     let Some(value) = requirement.observed else {
         let why = requirement.why.as_deref().unwrap_or("it was not measured");
         return format!("inconclusive: {why}");
     };
-    figure(value, requirement.unit)
+    let value = figure(value, requirement.unit);
+    match &requirement.decided_by {
+        Some(probe) => format!("{value} of {probe}"),
+        None => value,
+    }
 }
 
 /// Value that a requirement demands.

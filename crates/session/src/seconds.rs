@@ -33,12 +33,13 @@ impl Seconds {
     /// Where the run's histograms cannot be read.
     pub fn of(run: &RunReader, condition: &Requirement) -> Result<Self, archive::Error> {
         let mut log = run.histograms()?.peekable();
+        let has_messages = run.has_messages();
         let (mut found, mut recorded) = (Self::default(), Recorder::new());
         let loaded = run.points.iter().filter(|it| it.phase != Phase::Drain);
         for point in loaded {
             recorded.reset();
             record(&mut recorded, point, &mut log);
-            match condition.observed_in(point, &recorded) {
+            match condition.observed_in(point, &recorded, has_messages) {
                 Ok((value, holds)) => found.add(point, value, holds),
                 Err(why) => {
                     found.untold += 1;

@@ -1,11 +1,14 @@
 //! A run folder is written during a run, survives interruptions, and reads back.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::common;
 use super::common::{CREATED, record, write_run};
-use crate::{Error, Finding, RunReader, RunState, RunWriter, file, list_runs};
+use crate::{
+    Error, Finding, RunReader, RunRecord, RunState, RunSummary, RunWriter, ScenarioStart, file,
+    list_runs,
+};
 use measure::{LatencySummary, Metric, Phase};
 
 fn written(dir: &Path, state: RunState) -> RunWriter {
@@ -285,4 +288,27 @@ fn run_json_is_replaced_as_a_whole() {
     assert_eq!(writer.warnings().len(), 1);
     let run = RunReader::open(&moved).unwrap();
     assert_eq!(run.record.state, RunState::Complete);
+}
+
+#[test]
+fn a_run_knows_whether_it_has_messages_also_where_it_was_cut_off() {
+    let cut_off = |name: Option<&str>, sent| {
+        let mut record = RunRecord::default();
+        let started = name.map(|name| (name.to_owned(), ScenarioStart::default()));
+        record.scenarios.extend(started);
+        let mut point = common::point(&common::interval(2, Phase::Measure));
+        (point.counters.sent, point.counters.received) = (sent, 0);
+        RunReader {
+            dir: PathBuf::new(),
+            record,
+            points: vec![point],
+            notes: Vec::new(),
+        }
+    };
+    assert!(cut_off(Some("messages"), 0).has_messages());
+    assert!(cut_off(None, 1).has_messages());
+    assert!(!cut_off(Some("probe"), 0).has_messages());
+    let mut ended = cut_off(None, 1);
+    ended.record.summary = Some(RunSummary::default());
+    assert!(!ended.has_messages());
 }

@@ -201,6 +201,10 @@ fn whatever_shows_a_run_shows_the_same() {
         );
         let messages = summary.messages();
         assert_eq!(messages.latency, measured.messages(), "JSON and log");
+        // One that is killed knows no more of them.
+        for (name, of) in summary.scenarios() {
+            assert_eq!(run.record.scenarios[name].kind, of.kind, "{name}");
+        }
         check_console(&ended.stdout, &summary);
         check_slices(&run);
         check_page(&page_parts(&folder.join("report.html")), &measured, &warmup);

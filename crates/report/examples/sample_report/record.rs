@@ -280,7 +280,7 @@ fn requirements(state: &State, run: &Run) -> Vec<RequirementOutcome> {
         bound,
         unit,
         met: Some(met),
-        why: None,
+        ..RequirementOutcome::default()
     };
     vec![
         required(

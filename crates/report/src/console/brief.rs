@@ -4,7 +4,7 @@
 mod load;
 
 use archive::{
-    Cause, Finding, Lateness, RequirementOutcome, RunRecord, RunState, RunSummary, Tier, Verdict,
+    Cause, Finding, Lateness, ProgramSummary, RequirementOutcome, RunRecord, RunState, RunSummary, Tier, Verdict,
     Warning,
 };
 use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
@@ -201,11 +201,12 @@ fn failed(summary: &RunSummary) -> Option<Row<'static>> {
 }
 
 /// Programs that were the load: how each ended, and where its own figures are.
-fn programs(summary: &RunSummary) -> impl Iterator<Item = Row<'static>> {
-    summary.programs.iter().map(|it| {
+fn programs(summary: &RunSummary) -> Vec<Row<'static>> {
+    let row = |it: &ProgramSummary| {
         let text = format!("{}; its own figures are in {}", it.status, it.log);
         Row::text(Rank::Main, "program", &text)
-    })
+    };
+    summary.programs.iter().map(row).collect()
 }
 
 /// Who limited the run.

@@ -259,7 +259,7 @@ mod tests {
             bound: 100.0,
             unit: QuantityUnit::PerSecond,
             met,
-            why: None,
+            ..RequirementOutcome::default()
         }
     }
 

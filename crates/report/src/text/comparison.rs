@@ -616,7 +616,7 @@ pub(crate) fn looks(of: &Comparison) -> Option<String> {
     let earlier: Vec<String> = earlier.iter().map(u32::to_string).collect();
     (!earlier.is_empty()).then(|| {
         format!(
-            "The experiment could end at {} or {last} pairs, fixed beforehand, so each look has a stricter level."
+            "The experiment could end at {} or {last} pairs, fixed beforehand, so each look has a stricter level.",
             earlier.join(", ")
         )
     })

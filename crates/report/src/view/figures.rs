@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    BrokerSummary, Lasted, MessageFlow, NodeSummary, PerMessage, ProgramSummary, RequestedSummary,
-    Rss, RunReader, RunSummary, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
+    BrokerSummary, Lasted, MESSAGES, MessageFlow, NodeSummary, PerMessage, ProgramSummary,
+    RequestedSummary, Rss, RunReader, RunRecord, RunSummary, ScenarioStart, ScenarioSummary,
+    ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Counts, Metric, Phase, ScenarioRole, Summaries};
@@ -102,8 +103,9 @@ pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
     }
     let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
     let all = Sum::of(&run.points, |_| true);
+    let started = started(&run.record, &all);
+    let mut summary = measured.summary(&all, &started, found.measured.messages());
     let experiment = &run.record.experiment;
-    let mut summary = measured.summary(&all, experiment, found.measured.messages());
     let kind = experiment.pointer("/broker/kind").and_then(Value::as_str);
     summary.broker = BrokerSummary {
         kind: kind.unwrap_or_default().to_owned(),
@@ -113,33 +115,26 @@ pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
     for name in measured.scenarios.keys() {
         let scenario = ScenarioSummary {
             latency: found.measured.of_scenario(name),
-            ..measured.scenario(experiment, name)
+            ..measured.scenario(&started, name)
         };
         summary.insert(name, scenario);
     }
     summary
 }
 
-/// Loaded objects of a run that wrote no summary: churn's kind, a probe's URL or page, a trace's function.
-fn kind_of(experiment: &Value, scenario: &str) -> String {
-    let (table, own) = scenario.split_once('_').unwrap_or((scenario, ""));
-    let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).map(str::to_owned);
-    let name = |of: &Value| text(of, "name").unwrap_or_default().replace('-', "_");
-    let options = match experiment.get(table) {
-        Some(Value::Array(all)) => all.iter().find(|it| name(it) == own),
-        options => options,
-    };
-    let mut kinds = ["kind", "url", "page", "call"].into_iter();
-    let kind =
-        options.and_then(|of| kinds.find_map(|key| text(of, key).filter(|it| !it.is_empty())));
-    kind.unwrap_or_else(|| scenario.to_owned())
-}
-
-/// Whether bellows itself was to send or receive messages: a recording has no load, and programs have their own.
-fn has_messages(experiment: &Value) -> bool {
-    let is_program = |load: &Value| load.get("kind").and_then(Value::as_str) == Some("command");
-    let loads = experiment.get("load").and_then(Value::as_array);
-    loads.is_some_and(|all| all.iter().any(|it| !is_program(it)))
+/// Scenarios by name, as they began. Where the record is lost, those that the seconds have.
+fn started(record: &RunRecord, all: &Sum) -> BTreeMap<String, ScenarioStart> {
+    let has_messages = all.counters.sent + all.counters.received > 0;
+    let seen = all.scenarios.keys().map(String::as_str);
+    let mut started = record.scenarios.clone();
+    for name in seen.chain(has_messages.then_some(MESSAGES)) {
+        let start = started.entry(name.to_owned());
+        start.or_insert_with(|| ScenarioStart {
+            kind: name.to_owned(),
+            ..ScenarioStart::default()
+        });
+    }
+    started
 }
 
 fn unit_of(counts: &Counts) -> String {
@@ -196,20 +191,54 @@ impl Sum {
     }
 
     /// The operations of a scenario, without their latency.
-    fn scenario(&self, experiment: &Value, name: &str) -> ScenarioSummary {
+    fn scenario(&self, started: &BTreeMap<String, ScenarioStart>, name: &str) -> ScenarioSummary {
         let counts = self.scenarios.get(name).cloned().unwrap_or_default();
+        let start = started.get(name).cloned().unwrap_or_default();
         let mut of = ScenarioSummary {
-            kind: kind_of(experiment, name),
+            kind: start.kind,
             unit: unit_of(&counts),
             role: ScenarioRole::of(name),
             counts: counts.iter().collect(),
+            headline: start.headline,
             ..ScenarioSummary::default()
         };
-        of.rate = ratio(of.count("completed") as f64, self.seconds).unwrap_or(0.0);
+        let completed = of.count("completed");
+        // Where none came to its end in order, what was used is what it took to refuse them, or other work.
+        let ended = match completed {
+            0 => 0,
+            _ => completed + of.count("failed"),
+        };
+        of.rate = ratio(completed as f64, self.seconds).unwrap_or(0.0);
+        of.cpu_us_each = self.cpu_us_each(ended, name, started);
         of
     }
 
-    fn summary(&self, all: &Self, experiment: &Value, latency: Summaries) -> RunSummary {
+    /// CPU time per operation of a scenario. Where other load ran beside it, nobody knows whose time it was.
+    fn cpu_us_each(
+        &self,
+        operations: u64,
+        name: &str,
+        started: &BTreeMap<String, ScenarioStart>,
+    ) -> PerMessage {
+        let is_load = |name: &str| ScenarioRole::of(name) != ScenarioRole::Watcher;
+        let mut others = started.keys().filter(|other| *other != name);
+        let is_alone = is_load(name) && !others.any(|other| is_load(other));
+        let us_each = |seconds: f64| {
+            let us = ratio(seconds * 1e6, operations as f64);
+            us.filter(|us| is_alone && *us > 0.0)
+        };
+        PerMessage {
+            broker: us_each(self.broker.0),
+            client: us_each(self.client.0),
+        }
+    }
+
+    fn summary(
+        &self,
+        all: &Self,
+        started: &BTreeMap<String, ScenarioStart>,
+        latency: Summaries,
+    ) -> RunSummary {
         let c = &self.counters;
         let throughput = |total: u64, count: u64| Throughput {
             total,
@@ -227,7 +256,7 @@ impl Sum {
             },
             ..RunSummary::default()
         };
-        if all.counters.sent + all.counters.received == 0 && !has_messages(experiment) {
+        if !started.contains_key(MESSAGES) {
             return summary;
         }
         *summary.flow_mut() = MessageFlow {
@@ -244,17 +273,9 @@ impl Sum {
             ..RequestedSummary::default()
         });
         of.latency = latency;
-        let messages = c.sent.max(c.received) as f64;
-        of.rate = ratio(messages, self.seconds).unwrap_or(0.0);
-        // Where other load ran beside the messages, nobody knows whose time it was.
-        let mut others = all.scenarios.keys();
-        let is_alone = others.all(|name| ScenarioRole::of(name) == ScenarioRole::Watcher);
-        let us_each =
-            |seconds: f64| ratio(seconds * 1e6, messages).filter(|us| is_alone && *us > 0.0);
-        of.cpu_us_each = PerMessage {
-            broker: us_each(self.broker.0),
-            client: us_each(self.client.0),
-        };
+        let messages = c.sent.max(c.received);
+        of.rate = ratio(messages as f64, self.seconds).unwrap_or(0.0);
+        of.cpu_us_each = self.cpu_us_each(messages, MESSAGES, started);
         summary
     }
 }
@@ -268,7 +289,6 @@ mod tests {
     use super::*;
     use archive::{ProcessUsage, ScenarioPoint};
     use measure::MetricInfo;
-    use serde_json::json;
 
     fn point(phase: Phase, t: f64, dt: f64, sent: u64, cores: f64) -> SeriesPoint {
         SeriesPoint {
@@ -304,7 +324,8 @@ mod tests {
         ];
         let all = Sum::of(&points, |_| true);
         let measured = Sum::of(&points, |p| p.phase == Phase::Measure);
-        let summary = measured.summary(&all, &Value::Null, Summaries::default());
+        let started = started(&RunRecord::default(), &all);
+        let summary = measured.summary(&all, &started, Summaries::default());
         let figures = Figures::of(&summary, &points);
         assert_eq!(figures.sent.total, 5_500);
         assert!((figures.sent.rate - 2_000.0).abs() < 1e-9);
@@ -346,60 +367,73 @@ mod tests {
         Sum::of(&[point], |_| true)
     }
 
+    fn start(kind: &str) -> ScenarioStart {
+        ScenarioStart {
+            kind: kind.to_owned(),
+            ..ScenarioStart::default()
+        }
+    }
+
+    /// A probe of the management API was taken for its path.
     #[test]
-    fn a_cut_off_run_has_the_rate_of_a_named_probe_and_of_a_trace() {
-        let experiment = json!({
-            "probe": [
-                {"url": "http://h/"},
-                {"name": "web-shop", "url": "http://h/shop"},
-                {"name": "own", "page": "queues"},
-            ],
-            "trace": [{"name": "publish", "call": "rabbit_channel:handle_method/3"}],
-            "churn": {"kind": "queues"},
-        });
+    fn a_cut_off_run_says_of_a_scenario_what_it_was_as_it_began() {
         for (name, unit, kind) in [
-            ("probe_web_shop", "requests", "http://h/shop"),
+            (
+                "probe_web_shop",
+                "requests",
+                "/api/queues of the management API",
+            ),
             ("trace_publish", "calls", "rabbit_channel:handle_method/3"),
         ] {
-            let found = beside(name).scenario(&experiment, name);
+            let sum = beside(name);
+            let mut record = RunRecord::default();
+            record.scenarios.insert(name.to_owned(), start(kind));
+            let found = sum.scenario(&started(&record, &sum), name);
             assert_eq!((found.unit.as_str(), found.kind.as_str()), (unit, kind));
             assert!((found.rate - 20.0).abs() < 1e-9, "{name}: {}", found.rate);
-        }
-        for (name, kind) in [
-            ("probe", "http://h/"),
-            ("probe_own", "queues"),
-            ("churn", "queues"),
-            ("gone", "gone"),
-        ] {
-            assert_eq!(kind_of(&experiment, name), kind);
+            // Where the record is lost, too, its name is all that is known.
+            let found = sum.scenario(&started(&RunRecord::default(), &sum), name);
+            assert_eq!(found.kind, name);
         }
     }
 
     #[test]
-    fn cpu_per_message_of_a_cut_off_run_is_unknown_beside_other_load() {
+    fn cpu_of_a_cut_off_run_is_unknown_beside_other_load() {
         for (name, known) in [("probe_web_shop", None), ("trace_publish", Some(4_000.0))] {
             let sum = beside(name);
-            let summary = sum.summary(&sum, &Value::Null, Summaries::default());
+            let started = started(&RunRecord::default(), &sum);
+            let summary = sum.summary(&sum, &started, Summaries::default());
             assert_eq!(summary.messages().cpu_us_each.broker, known, "{name}");
             assert!((summary.messages().rate - 250.0).abs() < 1e-9);
+            assert_eq!(sum.scenario(&started, name).cpu_us_each.broker, None);
+        }
+    }
+
+    /// Four CPU-seconds of 80 operations.
+    #[test]
+    fn operations_of_a_cut_off_run_have_their_cpu() {
+        for (name, known) in [("probe_web_shop", Some(50_000.0)), ("trace_publish", None)] {
+            let alone = BTreeMap::from([(name.to_owned(), start("x"))]);
+            let found = beside(name).scenario(&alone, name);
+            assert_eq!(found.cpu_us_each.broker, known, "{name}");
         }
     }
 
     #[test]
     fn a_cut_off_run_has_messages_where_it_was_to_have_any() {
-        let own = json!({"load": [{"producers": 0}], "churn": {"kind": "queues"}});
-        let program = json!({"load": [{"kind": "command", "command": "perf"}]});
-        for (experiment, has) in [(own, true), (program, false), (Value::Null, false)] {
+        for (name, has) in [(MESSAGES, true), ("command", false)] {
             let none = Sum::default();
-            let summary = none.summary(&none, &experiment, Summaries::default());
-            assert_eq!(summary.scenarios().next().is_some(), has, "{experiment}");
+            let started = BTreeMap::from([(name.to_owned(), start("x"))]);
+            let summary = none.summary(&none, &started, Summaries::default());
+            assert_eq!(summary.scenarios().next().is_some(), has, "{name}");
         }
     }
 
     #[test]
     fn nothing_measured_gives_no_nonsense() {
         let none = Sum::default();
-        let summary = none.summary(&none, &Value::Null, Summaries::default());
+        let started = BTreeMap::from([(MESSAGES.to_owned(), start(MESSAGES))]);
+        let summary = none.summary(&none, &started, Summaries::default());
         assert!(summary.flow().sent.rate.abs() < f64::EPSILON);
         assert_eq!(summary.messages().cpu_us_each.broker, None);
     }

@@ -81,7 +81,7 @@ fn chart(that: &str, metrics: &[Metric]) -> Option<(RequirementChart, String)> {
         return Some((RequirementChart::Rates, that.replacen(" rate ", " ", 1)));
     }
     let operations = ["cycles rate ", "requests rate "];
-    if operations.iter().any(|name| plain.starts_with(name)) {
+    if operations.iter().any(|name| plain.starts_with(name)) || plain.contains(" requests rate ") {
         return Some((
             RequirementChart::Operations,
             that.replacen(" rate ", " ", 1),
@@ -113,7 +113,7 @@ mod tests {
             bound: 20e6,
             unit: QuantityUnit::Ns,
             met,
-            why: None,
+            ..RequirementOutcome::default()
         }
     }
 
@@ -134,11 +134,24 @@ mod tests {
     }
 
     #[test]
+    fn of_several_probes_the_one_that_decided_is_named() {
+        let of = RequirementOutcome {
+            decided_by: Some("web-shop".to_owned()),
+            ..outcome("requests rate > 5", Some(false))
+        };
+        assert_eq!(row(&of, &[]).observed, "31.0 ms of web-shop");
+    }
+
+    #[test]
     fn rates_are_lines_and_the_other_figures_are_none() {
         for (that, expected) in [
             ("sent rate >= 20k", Some(RequirementChart::Rates)),
             ("cycles rate > 5", Some(RequirementChart::Operations)),
             ("requests rate > 5", Some(RequirementChart::Operations)),
+            (
+                "web-shop requests rate > 5",
+                Some(RequirementChart::Operations),
+            ),
             (
                 "send delay p99 < 1ms",
                 Some(RequirementChart::Latency(Metric::SEND_DELAY)),

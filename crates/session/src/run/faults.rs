@@ -35,6 +35,8 @@ pub(crate) enum FaultEvent {
     },
     /// A node is about to be killed: who reads its usage must not find it gone before that is known.
     Kills(Killed),
+    /// A node that could not be killed is the process that it was.
+    Survives { node: usize, pid: u32 },
     /// The broker continues, or is ready again; its process from now on.
     Back {
         at: Time,
@@ -203,7 +205,11 @@ impl Player<'_> {
                 if fault.kind == RunFault::Kill {
                     self.say(FaultEvent::Kills(Killed { node, at, cpu }));
                 }
-                self.broker.inject_at(node, first)?;
+                let done = self.broker.inject_at(node, first);
+                if let (Err(_), RunFault::Kill, Some(pid)) = (&done, fault.kind, process) {
+                    self.say(FaultEvent::Survives { node, pid });
+                }
+                done?;
                 (at, Clock.now())
             }
             None => (due, due),
@@ -390,6 +396,12 @@ impl Faults {
             }
             FaultEvent::Kills(killed) => collected.killed.push(killed),
             FaultEvent::Starts(starter) => collected.starters.push(starter),
+            FaultEvent::Survives { node, pid } => collected.returned.push(Returned {
+                node,
+                pid,
+                gone: 0.0,
+                profile: None,
+            }),
             FaultEvent::Watched => {
                 self.watched = self.outcomes.len().checked_sub(1);
                 let outcome = self.outcomes.last_mut();

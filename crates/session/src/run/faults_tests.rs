@@ -16,6 +16,8 @@ struct Nodes {
 
 const SLOW: usize = 0;
 const GONE: usize = 2;
+/// Its process, as the broker knows it.
+const SURVIVOR: u32 = 702;
 /// The process below which the first node starts again.
 const STARTER: usize = 700;
 const RESTART: Duration = Duration::from_millis(300);
@@ -33,7 +35,7 @@ impl Broker for Nodes {
 
     fn processes(&self) -> Processes {
         Processes {
-            further: vec![None; 2],
+            further: vec![None, Some(SURVIVOR)],
             ..Processes::default()
         }
     }
@@ -96,8 +98,8 @@ fn context() -> RunContext {
 /// The events of these faults, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let told = told(faults).into_iter();
-    use FaultEvent::{Kills, Starts, Watched};
-    told.filter(|(_, event)| !matches!(event, Kills(_) | Starts(_) | Watched))
+    use FaultEvent::{Kills, Starts, Survives, Watched};
+    told.filter(|(_, event)| !matches!(event, Kills(_) | Starts(_) | Survives { .. } | Watched))
         .collect()
 }
 
@@ -120,6 +122,7 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         | FaultEvent::Failed { at, .. } => at.since(begin).0 / 1_000_000,
         FaultEvent::Kills(_)
         | FaultEvent::Starts(_)
+        | FaultEvent::Survives { .. }
         | FaultEvent::Watched
         | FaultEvent::Played(_) => 0,
     };
@@ -218,6 +221,29 @@ fn a_killed_node_is_followed_from_its_start_on() {
     // One that only stood still is the process that it was.
     let stop = told(&[fault(RunFault::Stop, 1, 0, 20)]);
     assert!(!stop.iter().any(|(_, event)| matches!(event, Starts(_))));
+}
+
+/// Its usage was counted again only when the run ended.
+#[test]
+fn a_node_that_could_not_be_killed_is_followed_as_before() {
+    use FaultEvent::{Failed, Kills, Survives};
+    let kill = told(&[fault(RunFault::Kill, GONE, 0, 20)]);
+    let events: Vec<&FaultEvent> = kill.iter().map(|(_, event)| event).collect();
+    assert!(
+        matches!(events[..], [Kills(_), Survives { .. }, Failed { .. }]),
+        "{events:?}"
+    );
+    let (mut broker, control) = (nodes(), load::Control::new());
+    let run = context();
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    let mut collected = Collected::default();
+    for (_, event) in kill {
+        faults.hear(event, &mut collected);
+    }
+    let followed = collected.returned.iter().map(|it| (it.node, it.pid));
+    assert_eq!(followed.collect::<Vec<_>>(), [(GONE, SURVIVOR)]);
+    // It was never away.
+    assert_eq!(faults.outcomes[0].back_s, None);
 }
 
 /// A node that stays away holds nothing up: other nodes are hit on time.

@@ -241,6 +241,7 @@ pub fn run_on(
     record.versions.broker = loaded.identity.name();
     record.versions.runtime.clone_from(&loaded.identity.runtime);
     record.metrics = scenarios.iter().flat_map(|it| it.metrics()).collect();
+    record.scenarios = context.starts();
     let writer = start.writer(options, &mut record)?;
     let profiling = loaded.profiling(&context.profile, &start, writer.as_ref(), observer);
     observer.step("connecting");

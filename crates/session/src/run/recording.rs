@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use archive::{
     BrokerSummary, Event, NodeSummary, ObserverEffect, ProgramSummary, RunRecord, RunSummary,
-    RunWriter, ScenarioPoint, SeriesPoint, SlicePoint, Warning,
+    RunWriter, ScenarioPoint, ScenarioStart, SeriesPoint, SlicePoint, Warning,
 };
 use linux::threads::{ThreadTimes, ThreadUse};
 use linux::{CombinedCores, ProcessUse};
@@ -64,6 +64,11 @@ impl RunContext {
     /// Whether there is a load, so that its numbers are judged.
     pub(crate) fn loaded(&self) -> bool {
         !self.scenarios.is_empty()
+    }
+
+    /// Scenarios by name, as they begin.
+    pub(super) fn starts(&self) -> BTreeMap<String, ScenarioStart> {
+        self.scenarios.iter().map(ScenarioContext::start).collect()
     }
 }
 

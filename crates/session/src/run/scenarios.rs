@@ -1,6 +1,6 @@
 //! The scenarios of a run: facts and results of each.
 
-use archive::{RequestedSummary, RequestedWindow};
+use archive::{RequestedSummary, RequestedWindow, ScenarioStart};
 use load::scenario::{Operations, Scenario};
 use load::{Outcome, Silence};
 use measure::{Counts, Interval, Metric, Nanos, Phase, ScenarioRole, Time};
@@ -29,6 +29,15 @@ impl ScenarioContext {
             in_flight_limit: scenario.in_flight_limit(),
             achieved: Achieved::default(),
         })
+    }
+
+    /// Its name, and what the record says of it as it begins.
+    pub(crate) fn start(&self) -> (String, ScenarioStart) {
+        let start = ScenarioStart {
+            kind: self.subject.clone(),
+            headline: self.operations.map(|of| of.latency),
+        };
+        (self.name.to_owned(), start)
     }
 
     /// Whether it loads the system; a trace only watches.
@@ -262,7 +271,7 @@ fn achieved(sent: u64, requested: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use experiment::Experiment;
+    use experiment::{Experiment, ProbedAddresses};
     use load::OperationTally;
     use measure::{Counters, MetricKind};
 
@@ -273,6 +282,21 @@ mod tests {
         let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
         let plans = experiment.probe_plans().expect("a probe");
         ScenarioContext::of(&plans[0]).expect("a scenario")
+    }
+
+    /// A run that is killed has no summary: its record knows what a path belongs to, and which latency stands for all.
+    #[test]
+    fn what_a_scenario_is_stands_in_the_record_as_it_begins() {
+        let text = "name = \"x\"\n[[probe]]\nurl = \"/api/queues\"\n";
+        let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
+        let plans = experiment
+            .with_addresses(&ProbedAddresses::default())
+            .probe_plans();
+        let plans = plans.expect("a probe");
+        let (name, start) = ScenarioContext::of(&plans[0]).expect("a scenario").start();
+        assert_eq!(name, "probe");
+        assert_eq!(start.kind, "/api/queues of the management API");
+        assert_eq!(start.headline.map(Metric::key), Some("probe_response"));
     }
 
     /// Typical answer, in ms, of requests with these waits for room and for answers, in ms, and of silences, each given

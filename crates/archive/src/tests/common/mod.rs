@@ -47,6 +47,7 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
         warnings: Vec::new(),
         summary: (state != RunState::Running).then(|| summary(id)),
         period: None,
+        scenarios: BTreeMap::new(),
     }
 }
 

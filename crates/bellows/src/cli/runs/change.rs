@@ -19,7 +19,6 @@ pub(super) struct ShowArgs {
     /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`
     #[arg(value_name = "RUN", default_value = find::LAST, add = complete::runs())]
     run: String,
-    #[command(flatten)]
     /// Print all figures, reasons and warnings
     #[arg(long, short)]
     verbose: bool,
