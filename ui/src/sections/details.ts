@@ -1,8 +1,8 @@
 // What exactly ran: the command that does it again, topology, configuration, versions, machine.
 
 import { ofSubject } from '../core/data';
-import { button, h, pairs, section } from '../core/dom';
-import { visible } from '../core/format';
+import { button, h, later, pairs, section } from '../core/dom';
+import { counted, visible } from '../core/format';
 import type { RunView } from '../core/view';
 import type { View } from './timeline';
 import { topology } from './topology';
@@ -49,9 +49,30 @@ export function flatten(value: unknown, prefix = ''): [string, string][] {
   return [[prefix, typeof value === 'string' ? value : String(value)]];
 }
 
+/** A table that scrolls in itself where it is too wide. */
+function scrolling(table: HTMLElement | null): HTMLElement | null {
+  return table && h('div', { class: 'scroll' }, table);
+}
+
+/** The resolved configuration: what differs from the defaults, and the rest folded. */
+function configuration(run: RunView): HTMLElement {
+  const changed = new Set(run.changed_keys);
+  const all = flatten(run.experiment);
+  const rows = (of: typeof all) => of.map(([k, v]) => [k, h('code', {}, visible(v))] as const);
+  if (changed.size === 0) return h('div', {}, scrolling(pairs('Resolved configuration', rows(all))));
+  const defaults = all.filter(([key]) => !changed.has(key));
+  return h(
+    'div',
+    { class: 'configuration' },
+    scrolling(
+      pairs('Configuration, as far as it differs from the defaults', rows(all.filter(([key]) => changed.has(key)))),
+    ),
+    later(`${counted(defaults.length, 'default')}`, () => scrolling(pairs('Defaults', rows(defaults))) ?? h('p')),
+  );
+}
+
 export function details(run: RunView): View {
   const hw = run.hardware;
-  const settings = flatten(run.experiment);
   const machine = pairs('Machine', [
     ['processor', hw.cpu],
     ['cores', hw.cores > 0 ? String(hw.cores) : ''],
@@ -82,11 +103,8 @@ export function details(run: RunView): View {
     h(
       'div',
       { class: 'columns' },
-      pairs(
-        'Resolved configuration',
-        settings.map(([k, v]) => [k, h('code', {}, visible(v))] as const),
-      ),
-      h('div', {}, versions, machine),
+      configuration(run),
+      h('div', {}, scrolling(versions), scrolling(machine)),
     ),
   );
   return { element, draw: () => drawing?.draw() };
