@@ -971,7 +971,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
     // Where nobody wrote down what the defaults were, all of it is there.
     const unknown = await open('rate');
-    assert.ok((await unknown.page.locator('#ran .columns > div').first().locator('tr').count()) > 7);
+    assert.ok((await unknown.page.locator('#ran .columns > .scroll tr').count()) > 7);
     await unknown.done();
   });
 

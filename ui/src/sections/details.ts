@@ -1,7 +1,7 @@
 // What exactly ran: the command that does it again, topology, configuration, versions, machine.
 
 import { ofSubject } from '../core/data';
-import { button, h, later, pairs, section } from '../core/dom';
+import { button, h, later, pairs, scrolling, section } from '../core/dom';
 import { counted, visible } from '../core/format';
 import type { RunView } from '../core/view';
 import type { View } from './timeline';
@@ -49,25 +49,19 @@ export function flatten(value: unknown, prefix = ''): [string, string][] {
   return [[prefix, typeof value === 'string' ? value : String(value)]];
 }
 
-/** A table that scrolls in itself where it is too wide. */
-function scrolling(table: HTMLElement | null): HTMLElement | null {
-  return table && h('div', { class: 'scroll' }, table);
-}
-
 /** The resolved configuration: what differs from the defaults, and the rest folded. */
 function configuration(run: RunView): HTMLElement {
   const changed = new Set(run.changed_keys);
   const all = flatten(run.experiment);
-  const rows = (of: typeof all) => of.map(([k, v]) => [k, h('code', {}, visible(v))] as const);
-  if (changed.size === 0) return h('div', {}, scrolling(pairs('Resolved configuration', rows(all))));
-  const defaults = all.filter(([key]) => !changed.has(key));
+  const of = (title: string, rows: typeof all): HTMLElement =>
+    scrolling(pairs(title, rows.map(([key, value]) => [key, h('code', {}, visible(value))])));
+  if (changed.size === 0) return of('Resolved configuration', all);
+  const [own, defaults] = [true, false].map((is) => all.filter(([key]) => changed.has(key) === is));
   return h(
     'div',
     { class: 'configuration' },
-    scrolling(
-      pairs('Configuration, as far as it differs from the defaults', rows(all.filter(([key]) => changed.has(key)))),
-    ),
-    later(`${counted(defaults.length, 'default')}`, () => scrolling(pairs('Defaults', rows(defaults))) ?? h('p')),
+    of('Configuration, as far as it differs from the defaults', own ?? []),
+    later(counted(defaults?.length ?? 0, 'default'), () => of('Defaults', defaults ?? [])),
   );
 }
 

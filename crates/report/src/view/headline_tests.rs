@@ -510,7 +510,6 @@ fn a_fault_is_told_with_its_time() {
     let mut for_good = fault("kill", Some(2), None);
     for_good.for_good = true;
     begins(vec![for_good], " while node 2 was killed for good at 20 s");
-
     begins(vec![fault("kill", Some(2), Some("there is no node 2"))], "");
     begins(
         vec![fault("kill", None, None), fault("stop", None, None)],
