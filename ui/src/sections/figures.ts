@@ -280,8 +280,7 @@ export function program({ command, status, log }: ProgramSummary): HTMLElement {
 
 /** What figures are of. */
 export function windowHint(run: RunView, window: readonly [number, number] | null): string {
-  if (window !== null)
-    return 'what happened in it, in whole intervals';
+  if (window !== null) return 'what happened in it, in whole intervals';
   const { measured_s: length, lasted, sent, received } = run.figures;
   if (length === 0) return '';
   if (lasted) {
