@@ -848,7 +848,11 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await text(tiles.nth(2)), /^longest step: log_in .* mean; p99 /);
     assert.equal(await page.locator('#panel-latency b').innerText(), 'latency: cycle');
     const panels = await page.locator('#when .panel').evaluateAll((all) => all.map((e) => e.id));
-    assert.deepEqual(panels.slice(0, 3), ['panel-rates-churn', 'panel-latency', 'panel-steps-churn']);
+    assert.deepEqual(panels.slice(0, 3), [
+      'panel-rates-churn',
+      'panel-latency',
+      'panel-steps-churn',
+    ]);
     assert.ok(panels.includes('panel-rates'));
     await done();
   });
@@ -889,7 +893,10 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       await done();
     }
     const linked = await open('full', '#clock=wall&t=20-30');
-    assert.match(await linked.page.locator('#when .readout').innerText(), /00:12:53\.0 to 00:13:03/);
+    assert.match(
+      await linked.page.locator('#when .readout').innerText(),
+      /00:12:53\.0 to 00:13:03/,
+    );
     await linked.done();
   });
 
@@ -927,7 +934,10 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
         names.filter((name) => name.includes('…') && (/[:/]/.test(name) || name.length < 8)),
         [],
       );
-      assert.ok(names.some((name) => /^[a-z_]+\/\d+$/.test(name)), 'one without its module');
+      assert.ok(
+        names.some((name) => /^[a-z_]+\/\d+$/.test(name)),
+        'one without its module',
+      );
       await done();
     }
   });

@@ -66,7 +66,10 @@ function altered(path, to, change) {
   const head = Buffer.alloc(4);
   head.writeUInt32LE(json.length);
   const all = gzipSync(Buffer.concat([head, json, bytes.subarray(4 + length)]));
-  writeFileSync(to, html.replace(packed, () => all.toString('base64')));
+  writeFileSync(
+    to,
+    html.replace(packed, () => all.toString('base64')),
+  );
 }
 
 /** Makes the reports of these states before the tests of a suite, unless BELLOWS_SAMPLES names a folder of them. */

@@ -140,12 +140,7 @@ describe('names of functions', () => {
       ['$rabbit_channel:handle_method/3', 'handle_method/3', 'handle_method'],
       ['rabbit_fifo:apply/3', 'apply/3', 'apply'],
       ['$mod:-fun/1-fun-0-/2', '-fun/1-fun-0-/2', '-fun/1-fun-0-'],
-      [
-        'broker::reactor::Reactor::run',
-        'reactor::Reactor::run',
-        'Reactor::run',
-        'run',
-      ],
+      ['broker::reactor::Reactor::run', 'reactor::Reactor::run', 'Reactor::run', 'run'],
       ['bellows::main::{{closure}}', 'main::{{closure}}'],
       ['<std::vec::Vec<T> as a::B>::from', 'from'],
       ['java.util.HashMap.get', 'util.HashMap.get', 'HashMap.get', 'get'],

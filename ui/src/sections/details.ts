@@ -54,7 +54,12 @@ function configuration(run: RunView): HTMLElement {
   const changed = new Set(run.changed_keys);
   const all = flatten(run.experiment);
   const of = (title: string, rows: typeof all): HTMLElement =>
-    scrolling(pairs(title, rows.map(([key, value]) => [key, h('code', {}, visible(value))])));
+    scrolling(
+      pairs(
+        title,
+        rows.map(([key, value]) => [key, h('code', {}, visible(value))]),
+      ),
+    );
   if (changed.size === 0) return of('Resolved configuration', all);
   const [own, defaults] = [true, false].map((is) => all.filter(([key]) => changed.has(key) === is));
   return h(

@@ -101,11 +101,7 @@ export function headline(run: RunView): HTMLElement {
 /** Four figures of the window, else of the measured phase. */
 export function glance(page: Page, store: Store): View {
   const tiles = h('dl', { class: 'tiles' });
-  const element = h(
-    'section',
-    { id: 'glance', 'aria-label': 'The most important figures' },
-    tiles,
-  );
+  const element = h('section', { id: 'glance', 'aria-label': 'The most important figures' }, tiles);
   const draw = (): void => {
     const { window } = store.state;
     const { run } = page;

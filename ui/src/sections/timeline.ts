@@ -53,7 +53,6 @@ export function hasRoom(
 /** Samples of a slice from which on its percentiles are more than its largest value and chance. */
 const LEAST_SAMPLES = 50;
 
-
 /** Whether slices have so many samples each that their percentiles say something. */
 export function isDense({ t, count }: Pick<Histograms, 't' | 'count'>): boolean {
   return count.reduce((sum, it) => sum + it, 0) >= LEAST_SAMPLES * t.length;
