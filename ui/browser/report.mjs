@@ -23,7 +23,7 @@ const REFERENCE_MS = 28;
 const MINUTE_BYTES = 3_000_000;
 
 describe('the report in a browser', { skip: reason ?? false }, () => {
-  const { file, open, plain } = samples(STATES);
+  const { file, open, openAltered, plain } = samples(STATES);
 
   /** What a section's button offers for download. */
   async function exported(page, section, name) {
@@ -560,6 +560,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await page.getByLabel('window from, seconds').fill('64');
     await page.getByLabel('window from, seconds').press('Tab');
     assert.match(await hint.innerText(), /^Each thread's stacks in the order of their time/);
+    const times = await page.locator('.chart-times .tick').allInnerTexts();
+    assert.ok(times.length >= 2 && times.every((time) => /^64[.\d]* s$/.test(time)), `${times}`);
     const svg = (await exported(page, '#burn', 'SVG')).toString();
     assert.match(svg, /<title>[12]_scheduler .* 64[.\d]* s to 64\.9\d* s/);
     const graph = page.locator('.flame-view').first();
@@ -817,9 +819,12 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await cost.nth(0).getAttribute('title'), /interval 12\.4 ms to 42\.1 ms/);
     assert.match(await cost.nth(1).getAttribute('title'), /from nothing: .* -2\.00 ms to 4\.00 ms/);
     await done();
-    // They are of the whole phase.
+    // They are of the whole phase, and marked so beside figures of a window.
     const window = await open('faults', '#t=24-40');
-    assert.equal(await window.page.locator('#figures table.nodes').count(), 0);
+    const whole = window.page.locator('#figures .whole-phase');
+    assert.match(await whole.innerText(), /^whole phase/);
+    assert.equal(await whole.locator('table.nodes').count(), 1);
+    assert.equal(await window.page.locator('#figures table.nodes').count(), 1);
     await window.done();
   });
 
@@ -831,7 +836,9 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       await figures.locator('.tile').first().innerText(),
       /sent\s+20,000\s*msg\/s\s+320,000 in the window/,
     );
-    assert.equal(await figures.getByText('lost', { exact: true }).count(), 0);
+    const whole = figures.locator('.whole-phase');
+    assert.equal(await figures.getByText('lost', { exact: true }).count(), 1);
+    assert.equal(await whole.getByText('lost', { exact: true }).count(), 1);
     const p99 = (at) => figures.locator('.latencies .ack_response td').nth(at).innerText();
     assert.match(await p99(1), /^4\.\d\d ms$/);
     const latency = page.locator('#latency');
@@ -849,6 +856,156 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.equal(await figures.getByText('lost', { exact: true }).count(), 1);
     assert.match(await latency.locator('header').innerText(), /measured phase/);
     await done();
+  });
+
+  const text = async (locator) => (await locator.innerText()).replace(/\s+/g, ' ').trim();
+
+  test('the first screen is of the operations that the run asks about', async () => {
+    const asks = (view) => {
+      view.lead = 'churn';
+    };
+    const { page, done } = await openAltered('faults', asks);
+    const tiles = page.locator('#glance .tile');
+    assert.match(await text(tiles.nth(0)), /^connections 100 cycles\/s/);
+    assert.match(await text(tiles.nth(1)), /^cycle p99 /);
+    assert.match(await text(tiles.nth(2)), /^longest step: log_in .* mean; p99 /);
+    assert.equal(await page.locator('#panel-latency b').innerText(), 'latency: cycle');
+    const panels = await page.locator('#when .panel').evaluateAll((all) => all.map((e) => e.id));
+    assert.deepEqual(panels.slice(0, 3), [
+      'panel-rates-churn',
+      'panel-latency',
+      'panel-steps-churn',
+    ]);
+    assert.ok(panels.includes('panel-rates'));
+    await done();
+  });
+
+  test('the first screen of a fault is what it did', async () => {
+    const fault = (view) => {
+      view.faults = [{ target: 'node 1', t: 10, back_s: 7.6 }];
+    };
+    const { page, done } = await openAltered('faults', fault);
+    const tiles = page.locator('#glance .tile');
+    assert.match(await text(tiles.nth(0)), /^lost /);
+    assert.match(await text(tiles.nth(1)), /^longest wait [\d.]+ m?s /);
+    assert.match(await text(tiles.nth(2)), /^node 1 back after 7\.60 s fault at 10 s$/);
+    await page.getByLabel('window to, seconds').fill('15');
+    await page.getByLabel('window to, seconds').press('Tab');
+    assert.match(await text(tiles.nth(0)), / whole phase$/);
+    assert.match(await text(tiles.nth(2)), / whole phase$/);
+    await done();
+  });
+
+  test('times are on the first screen, stay in view, and are those of the wall clock on demand', async () => {
+    for (const viewport of [
+      { width: 1280, height: 900 },
+      { width: 390, height: 800 },
+    ]) {
+      const { page, done } = await open('full', '', { viewport });
+      const axis = page.locator('.time-axis');
+      const ticks = () => axis.locator('.tick').allInnerTexts();
+      assert.ok((await ticks()).length >= 3, `${await ticks()}`);
+      assert.equal((await ticks())[0], '0');
+      assert.ok((await axis.boundingBox()).y < viewport.height);
+      await page.locator('#panel-memory').evaluate((e) => e.scrollIntoView({ block: 'end' }));
+      const { y } = await axis.boundingBox();
+      assert.ok(y >= 0 && y < viewport.height / 2, `${y}`);
+      await page.getByRole('button', { name: 'wall clock' }).click();
+      assert.equal(await hash(page), '#clock=wall');
+      for (const tick of await ticks()) assert.match(tick, /^00:1[23]:\d[05]$/);
+      await done();
+    }
+    const linked = await open('full', '#clock=wall&t=20-30');
+    assert.match(
+      await linked.page.locator('#when .readout').innerText(),
+      /00:12:53\.0 to 00:13:03/,
+    );
+    await linked.done();
+  });
+
+  test('a window is named in the headings, and what does not follow it is marked', async () => {
+    const { page, done } = await open('full');
+    assert.equal(await page.locator('.scope:visible').count(), 0);
+    const first = page.locator('#glance .tile').first();
+    const whole = await text(first);
+    await page.getByLabel('window from, seconds').fill('20');
+    await page.getByLabel('window to, seconds').fill('30');
+    await page.getByLabel('window to, seconds').press('Tab');
+    assert.notEqual(await text(first), whole);
+    for (const id of ['when', 'figures', 'burn', 'latency'])
+      assert.equal(await text(page.locator(`#${id} > header .scope`)), 'window 20 s to 30 s', id);
+    assert.equal(await text(page.locator('#warnings > header .scope')), 'whole phase');
+    assert.equal(await text(page.locator('.lead .scope')), 'whole phase');
+    await page.keyboard.press('Escape');
+    assert.equal(await text(first), whole);
+    assert.equal(await page.locator('.scope:visible').count(), 0);
+    await done();
+  });
+
+  test('the graph is as high as its stacks, or says what is hidden; names are no stumps', async () => {
+    for (const state of ['full', 'million']) {
+      const { page, done } = await open(state);
+      const graph = page.locator('.flame-view').first();
+      const hidden = await graph.evaluate((e) => (e.scrollHeight - e.clientHeight) / 18);
+      const told = page.locator('.hidden-rows').first();
+      assert.equal(await told.isVisible(), hidden >= 1, state);
+      if (hidden >= 1) assert.ok((await told.innerText()).startsWith(`${Math.ceil(hidden)} `));
+      const svg = (await exported(page, '#burn', 'SVG')).toString();
+      const names = [...svg.matchAll(/<text[^>]*>([^<]*)<\/text>/g)].map(([, name]) => name);
+      assert.ok(names.length > 30, `${names.length}`);
+      assert.deepEqual(
+        names.filter((name) => name.includes('…') && (/[:/]/.test(name) || name.length < 8)),
+        [],
+      );
+      assert.ok(
+        names.some((name) => /^[a-z_]+\/\d+$/.test(name)),
+        'one without its module',
+      );
+      await done();
+    }
+  });
+
+  test('Escape leaves the search box, and ? lists the keys', async () => {
+    const { page, done } = await open('full');
+    const focused = () => page.evaluate(() => document.activeElement?.id);
+    await page.keyboard.press('/');
+    await page.keyboard.type('osiris?');
+    assert.equal(await page.locator('.keys').count(), 0);
+    await page.keyboard.press('Escape');
+    assert.notEqual(await focused(), 'search');
+    assert.equal(await page.locator('#search').inputValue(), 'osiris?');
+    await page.keyboard.press('?');
+    assert.match(await page.locator('.keys').innerText(), /search functions by regular expression/);
+    await page.keyboard.press('Escape');
+    assert.equal(await page.locator('.keys').count(), 0);
+    assert.match(await hash(page), /search=osiris/);
+    await page.keyboard.press('Escape');
+    assert.equal(await page.locator('#search').inputValue(), '');
+    await done();
+  });
+
+  test('the tab is called like the run', async () => {
+    const { page, done } = await open('full');
+    assert.match(await page.title(), /^stream-publish · .*2026-11-21 00:12 · bellows$/);
+    await done();
+  });
+
+  test('the configuration is what differs from the defaults, and the rest folded', async () => {
+    const known = (view) => {
+      view.changed_keys = ['name', 'load.0.rate'];
+    };
+    const { page, done } = await openAltered('rate', known);
+    const rows = page.locator('#ran .configuration > .scroll tbody tr');
+    assert.equal(await rows.count(), 2);
+    assert.match(await text(rows.last()), /^load\.0\.rate 20000$/);
+    const rest = page.locator('#ran .configuration details');
+    await unfold(rest.getByText(/^\d+ defaults$/));
+    assert.ok((await rest.locator('tbody tr').count()) > 5);
+    await done();
+    // Where nobody wrote down what the defaults were, all of it is there.
+    const unknown = await open('rate');
+    assert.ok((await unknown.page.locator('#ran .columns > .scroll tr').count()) > 7);
+    await unknown.done();
   });
 
   test('the address brings back what one saw', async () => {

@@ -5,11 +5,12 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { chromium } from 'playwright-core';
 
 export const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -53,6 +54,24 @@ export function make(dir, states = []) {
   }
 }
 
+/** A report like that of a state, with another view: for runs that no state is of. */
+function altered(path, to, change) {
+  const html = readFileSync(path, 'utf8');
+  const [, packed] = /<div id="data"[^>]*><!--(.*?)-->/s.exec(html);
+  const bytes = gunzipSync(Buffer.from(packed, 'base64'));
+  const length = bytes.readUInt32LE(0);
+  const view = JSON.parse(bytes.subarray(4, 4 + length).toString());
+  change(view);
+  const json = Buffer.from(JSON.stringify(view));
+  const head = Buffer.alloc(4);
+  head.writeUInt32LE(json.length);
+  const all = gzipSync(Buffer.concat([head, json, bytes.subarray(4 + length)]));
+  writeFileSync(
+    to,
+    html.replace(packed, () => all.toString('base64')),
+  );
+}
+
 /** Makes the reports of these states before the tests of a suite, unless BELLOWS_SAMPLES names a folder of them. */
 export function samples(states) {
   const made = process.env.BELLOWS_SAMPLES;
@@ -74,6 +93,15 @@ export function samples(states) {
 
   /** Opens a report; `done` says what went wrong on the page and what it asked for. */
   const open = (state, fragment = '', options = {}) => openFile(file(state), fragment, options);
+
+  /** The same with another view than the state has. */
+  async function openAltered(state, change, fragment = '', options = {}) {
+    const path = join(mkdtempSync(join(tmpdir(), 'bellows-altered-')), 'report.html');
+    altered(file(state), path, change);
+    const opened = await openFile(path, fragment, options);
+    rmSync(dirname(path), { recursive: true });
+    return opened;
+  }
 
   /** The same of a file that lies elsewhere. */
   async function openFile(path, fragment = '', options = {}) {
@@ -112,5 +140,5 @@ export function samples(states) {
     return { page, done: () => context.close() };
   }
 
-  return { file, open, openFile, plain };
+  return { file, open, openAltered, openFile, plain };
 }

@@ -12,18 +12,21 @@ import { matrixSheet } from './comparison/matrix';
 import { comparisonSheet, type Sheet } from './comparison/page';
 import { type Page, unpack, unpackView } from './core/data';
 import { choice, fill, forgetWidths, h } from './core/dom';
+import { visible } from './core/format';
 import { Inflater } from './core/inflate';
 import { Pointer, Store, type Theme } from './core/state';
-import type { ComparisonView, LimitView, MatrixView } from './core/view';
+import type { ComparisonView, LimitView, MatrixView, RunView } from './core/view';
 import { limitSheet } from './limit/page';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
 import { figures } from './sections/figures';
 import { fitNames, glance, headline, masthead, remark } from './sections/head';
+import { toggleKeys } from './sections/keys';
 import { limit } from './sections/limit';
 import { percentiles } from './sections/percentiles';
 import { repeats } from './sections/repeats';
 import { requirements } from './sections/requirements';
+import { markScopes } from './sections/scope';
 import { timeline, type View } from './sections/timeline';
 import { traces } from './sections/traces';
 import { warnings } from './sections/warnings';
@@ -37,6 +40,12 @@ function addressed(): Store {
     if (step) history.pushState(null, '', url);
     else history.replaceState(null, '', url);
   });
+}
+
+/** Title of the browser's tab: the run, so that several of an experiment are told apart. */
+function titleOf({ name, id, created }: RunView): string {
+  const parts = [name, id.split('-').at(-1), created.replace('T', ' ').slice(0, 16), 'bellows'];
+  return visible(parts.filter(Boolean).join(' · '));
 }
 
 /** The parts of a run's page. */
@@ -53,7 +62,7 @@ function runSheet(page: Page, store: Store): Sheet {
     {},
     remark(run),
     headline(run),
-    glance(run),
+    use(glance(page, store)),
     use(timeline(page, store, pointer)),
     warnings(run),
     requirements(run),
@@ -65,18 +74,21 @@ function runSheet(page: Page, store: Store): Sheet {
     use(percentiles(page, store)),
     use(details(run)),
   );
+  markScopes(run, store, main);
   return {
     masthead: masthead(run),
     main,
     views,
     version: run.versions.bellows,
-    hint: '/ search · Escape back · arrow keys in charts · the address keeps what you see',
+    hint: '? keys · the address keeps what you see',
+    title: titleOf(run),
   };
 }
 
 /** Puts the parts on the page; they are still empty. */
 function show(sheet: Sheet, store: Store, app: HTMLElement): View[] {
   const { main, views } = sheet;
+  if (sheet.title) document.title = sheet.title;
   applyTheme(store.state.theme);
   const theme = choice<Theme>(
     'colours',
@@ -167,6 +179,9 @@ function follow(store: Store, app: HTMLElement, draw: () => void): void {
     const typing = e.target instanceof HTMLInputElement && e.target.type !== 'radio';
     if (e.key === '/' && !typing) {
       document.getElementById('search')?.focus();
+      e.preventDefault();
+    } else if (e.key === '?' && !typing) {
+      toggleKeys();
       e.preventDefault();
     } else if (e.key === 'Escape' && back(store)) e.preventDefault();
   });

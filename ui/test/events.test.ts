@@ -6,7 +6,7 @@ import { classColor, frameColor, kindColor } from '../src/core/theme';
 import { amount, eventLabel, exactAmount } from '../src/core/units';
 import type { RunView } from '../src/core/view';
 import { Analysis } from '../src/flame/analysis';
-import { type Chronology, MOST_IN_ORDER } from '../src/flame/chronology';
+import { type Chronology, MOST_IN_ORDER, ticksOf } from '../src/flame/chronology';
 import { layout } from '../src/flame/layout';
 import { folded } from '../src/flame/tree';
 import { actions } from '../src/sections/menu';
@@ -237,6 +237,18 @@ describe('the order of time', () => {
     analysis.window(0, 5, { focus: profile.names.indexOf('a') });
     const { tree } = analysis.inOrder() as Chronology;
     expect([...tree.frame].map((frame) => profile.names[frame])).toEqual(['s', 'x', 'y']);
+  });
+
+  test('its axis begins with each thread and goes on at round times', () => {
+    const lines = Array.from({ length: 40 }, (_, i) => `${10 + i / 10} ${i % 2 ? 's' : 't'};a`);
+    const timed = profileOf(lines);
+    timed.thread = () => Uint32Array.from(lines, (_, i) => i % 2);
+    const all = new Analysis(timed);
+    all.window(0, 100);
+    const ticks = ticksOf(all.inOrder() as Chronology, 800);
+    expect(ticks.map(({ t }) => t)).toEqual([10, 11, 12, 13, 10.1, 11, 12, 13]);
+    expect(ticks[4]!.x).toBe(0.5);
+    expect(ticksOf(all.inOrder() as Chronology, 100).map(({ t }) => t)).toEqual([10]);
   });
 
   test('too many samples are told', () => {

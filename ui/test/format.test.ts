@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { roundTimes } from '../src/charts/time-axis';
 import { csv } from '../src/core/dom';
 import {
   brief,
@@ -6,16 +7,20 @@ import {
   bytesTick,
   duration,
   durationTick,
+  fittedName,
   grouped,
   megabytes,
+  nameForms,
   percent,
   shortened,
   si,
   significant,
   siTick,
   supports,
+  timeStep,
   timeTick,
   visible,
+  wallClock,
 } from '../src/core/format';
 
 describe('numbers', () => {
@@ -126,5 +131,52 @@ describe('ticks and labels', () => {
     // One long word is cut anywhere, and no character in half.
     expect(brief('x'.repeat(50), 10)).toBe(`${'x'.repeat(9)}…`);
     expect([...brief('🙂'.repeat(50), 10)]).toHaveLength(10);
+  });
+});
+
+describe('names of functions', () => {
+  test('lose their module first, part by part, and then their arity', () => {
+    for (const [name, ...shorter] of [
+      ['$rabbit_channel:handle_method/3', 'handle_method/3', 'handle_method'],
+      ['rabbit_fifo:apply/3', 'apply/3', 'apply'],
+      ['$mod:-fun/1-fun-0-/2', '-fun/1-fun-0-/2', '-fun/1-fun-0-'],
+      ['broker::reactor::Reactor::run', 'reactor::Reactor::run', 'Reactor::run', 'run'],
+      ['bellows::main::{{closure}}', 'main::{{closure}}'],
+      ['<std::vec::Vec<T> as a::B>::from', 'from'],
+      ['java.util.HashMap.get', 'util.HashMap.get', 'HashMap.get', 'get'],
+      ['tcp_sendmsg_locked.constprop.0'],
+      ['[deeper frames]'],
+    ] as const)
+      expect(nameForms(name)).toEqual([name, ...shorter]);
+  });
+
+  test('are whole as long as they fit, and never a stump', () => {
+    const fitted = (name: string, most: number): string =>
+      fittedName(name, (text) => text.length <= most);
+    const name = '$rabbit_channel:handle_method/3';
+    expect(fitted(name, 31)).toBe(name);
+    expect(fitted(name, 30)).toBe('handle_method/3');
+    expect(fitted(name, 14)).toBe('handle_method');
+    expect(fitted(name, 10)).toBe('handl…thod');
+    expect(fitted(name, 7)).toBe('');
+    expect(fitted('main', 4)).toBe('main');
+  });
+});
+
+describe('times', () => {
+  test('of the wall clock are in UTC', () => {
+    const at = Date.UTC(2026, 10, 21, 0, 12, 33, 40);
+    expect(wallClock(at)).toBe('00:12:33');
+    expect(wallClock(at, 1)).toBe('00:12:33.0');
+    expect(wallClock(at, 3)).toBe('00:12:33.040');
+    // Sums of seconds are not exact.
+    expect(wallClock(Date.UTC(2026, 10, 21, 0, 12, 34) - 0.4)).toBe('00:12:34');
+  });
+
+  test('stand at round steps, by either clock', () => {
+    expect([0.0011, 4, 17, 100, 90_000].map(timeStep)).toEqual([0.002, 5, 30, 120, 172_800]);
+    expect(roundTimes([0, 65], 12)).toEqual({ step: 10, times: [0, 10, 20, 30, 40, 50, 60] });
+    // The load began at second 33 of a minute.
+    expect(roundTimes([0, 65], 12, () => 3).times).toEqual([7, 17, 27, 37, 47, 57]);
   });
 });

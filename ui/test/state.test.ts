@@ -16,6 +16,7 @@ describe('fragment', () => {
     const state: State = {
       window: [12.5, 20],
       axis: 'window',
+      clock: 'wall',
       event: 'sched:sched_process_fork',
       strip: 'offsets',
       zoom: 42,

@@ -39,8 +39,7 @@ const LONGEST: u64 = HEADER as u64 + 9 * MOST_COUNTERS;
 /// Values that no interval has.
 const MOST_VALUES: u64 = 1 << 53;
 
-const UNBELIEVED: &str =
-    "histogram: its header is inconsistent with its data, or implausible";
+const UNBELIEVED: &str = "histogram: its header is inconsistent with its data, or implausible";
 
 /// Decodes a histogram. The error names the fault.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Histogram<u64>, String> {

@@ -61,6 +61,9 @@ pub struct RunRecord {
     pub command: Vec<String>,
     /// The resolved experiment, without secrets.
     pub experiment: serde_json::Value,
+    /// Its keys whose values are not the defaults, as `load.0.rate`; empty where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_keys: Vec<String>,
     /// Versions of all that took part.
     pub versions: Versions,
     /// The machine.

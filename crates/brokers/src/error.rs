@@ -118,10 +118,7 @@ impl BrokerError {
                 *help,
             ),
             Self::NoErlang { rabbitmq, searched } => Problem::new(
-                format!(
-                    "RabbitMQ is at {}, but without Erlang",
-                    rabbitmq.display()
-                ),
+                format!("RabbitMQ is at {}, but without Erlang", rabbitmq.display()),
                 format!("looked for `erl` in {searched}"),
                 "install it (apt-get install erlang-base), or add its directory to PATH",
             ),

@@ -358,6 +358,27 @@ impl Experiment {
         toml::to_string(&self.without_secrets()).unwrap_or_default()
     }
 
+    /// Keys of [`Self::to_json`] whose values are not the defaults, as `load.0.rate`.
+    #[must_use]
+    pub fn changed_keys(&self) -> Vec<String> {
+        let defaults = Self {
+            churn: self.churn.as_ref().map(|_| ChurnSpec::default()),
+            probe: vec![ProbeSpec::default(); self.probe.len()],
+            load: vec![LoadSpec::default(); self.load.len()],
+            scrape: vec![ScrapeSpec::default(); self.scrape.len()],
+            trace: vec![TraceSpec::default(); self.trace.len()],
+            ..Self::default()
+        };
+        let mut changed = Vec::new();
+        add_changed(
+            &self.to_json(),
+            Some(&defaults.resolved()),
+            "",
+            &mut changed,
+        );
+        changed
+    }
+
     fn resolved(mut self) -> Value {
         for load in &mut self.load {
             load.max_pending = Some(load.in_flight_window());
@@ -423,6 +444,30 @@ impl Experiment {
             redact_arguments(&mut load.consumers.amqp091.arguments);
         }
         public
+    }
+}
+
+/// Adds the paths of all values below `path` that differ from the defaults.
+fn add_changed(value: &Value, default: Option<&Value>, path: &str, changed: &mut Vec<String>) {
+    let below = |key: &str| match path {
+        "" => key.to_owned(),
+        path => format!("{path}.{key}"),
+    };
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (key, it) in fields {
+                let default = default.and_then(|of| of.get(key.as_str()));
+                add_changed(it, default, &below(key), changed);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (index, it) in items.iter().enumerate() {
+                let default = default.and_then(|of| of.get(index));
+                add_changed(it, default, &below(&index.to_string()), changed);
+            }
+        }
+        plain if default != Some(plain) => changed.push(path.to_owned()),
+        _ => {}
     }
 }
 

@@ -312,7 +312,10 @@ impl Experiment {
     /// Checks for keys that exclude each other, and probes that could not be told apart.
     pub(super) fn check_probes(&self) -> Result<(), Problem> {
         if self.probe.len() > MOST_PROBES {
-            let why = format!(" has {} entries; at most {MOST_PROBES} are allowed", self.probe.len());
+            let why = format!(
+                " has {} entries; at most {MOST_PROBES} are allowed",
+                self.probe.len()
+            );
             return Err(wrong("probe", why, "leave some out"));
         }
         let others = !self.load.is_empty() || self.churn.is_some();

@@ -9,7 +9,8 @@ fn a_built_in_experiment_reads_back_as_it_is_printed() {
         let mut once = Experiment::built_in(built_in.name).unwrap();
         once.set("phases.measure=7s").unwrap();
         let printed = once.to_toml();
-        let again = Experiment::from_toml(&printed, "again").unwrap_or_else(|e| panic!("{printed}\n{e}"));
+        let again =
+            Experiment::from_toml(&printed, "again").unwrap_or_else(|e| panic!("{printed}\n{e}"));
         assert_eq!(once.to_json(), again.to_json(), "{printed}");
     }
 }
@@ -650,4 +651,37 @@ fn errors_name_the_option_that_was_given() {
         .problem()
         .cause;
     assert!(told.starts_with("--over load.0.message-size=8: "), "{told}");
+}
+
+#[test]
+fn keys_that_are_not_the_defaults_are_told() {
+    let text = "name = \"x\"\n[broker]\nkind = \"embedded\"\n[phases]\nmeasure = \"20s\"\n\
+        [[load]]\nproducers = 1\nrate = 10\n[[probe]]\nurl = \"http://h/\"\n";
+    let experiment = Experiment::from_toml(text, "x.toml").unwrap();
+    let changed = experiment.changed_keys();
+    for key in [
+        "name",
+        "broker.kind",
+        "phases.measure",
+        "load.0.rate",
+        "probe.0.url",
+    ] {
+        assert!(changed.iter().any(|it| it == key), "{key}: {changed:?}");
+    }
+    for key in [
+        "threads",
+        "ledger",
+        "phases.drain",
+        "load.0.producers",
+        "probe.0.timeout",
+    ] {
+        assert!(!changed.iter().any(|it| it == key), "{key}: {changed:?}");
+    }
+    let json = experiment.to_json();
+    let path = |key: &str| format!("/{}", key.replace('.', "/"));
+    let unknown: Vec<_> = changed
+        .iter()
+        .filter(|it| json.pointer(&path(it)).is_none())
+        .collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
 }

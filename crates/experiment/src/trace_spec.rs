@@ -215,7 +215,10 @@ impl Experiment {
     /// Checks each trace, and that they go together; their functions.
     fn check_traces(&self) -> Result<Vec<FunctionPattern>, Problem> {
         if self.trace.len() > MOST_TRACES {
-            let why = format!(" has {} entries; at most {MOST_TRACES} are allowed", self.trace.len());
+            let why = format!(
+                " has {} entries; at most {MOST_TRACES} are allowed",
+                self.trace.len()
+            );
             return Err(wrong("trace", why, "leave some out"));
         }
         if !self.trace.is_empty() {

@@ -81,8 +81,9 @@ impl Experiment {
         let (of, measure) = (format!(" = {length}"), self.phases.measure);
         let pairs = measure.0.0 / (2 * length.0.0);
         if !measure.is_zero() && pairs < LEAST_PAIRS {
-            let why =
-                format!("{of}: only {pairs} pairs of blocks fit into a measured phase of {measure}");
+            let why = format!(
+                "{of}: only {pairs} pairs of blocks fit into a measured phase of {measure}"
+            );
             let help = format!(
                 "measure for at least {LEAST_PAIRS} pairs, better 15: phases.measure = \"30s\""
             );
@@ -308,10 +309,7 @@ impl ProfileSpec {
         let refuse =
             |why: &str, help: &str| Err(wrong("profile.blocks", format!("{of}{why}"), help));
         if self.events.is_empty() {
-            return refuse(
-                ": nothing is sampled",
-                "name an event in profile.events",
-            );
+            return refuse(": nothing is sampled", "name an event in profile.events");
         }
         if length.0 < SHORTEST_BLOCK {
             return refuse(
@@ -398,8 +396,7 @@ fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     }
     let many = spec.destinations.len() > 1 || spec.num_destinations > 1;
     if spec.random_routing_keys.is_some() || (many && spec.queue.exchange.is_some()) {
-        let why =
-            " is impossible where an exchange chooses between several queues";
+        let why = " is impossible where an exchange chooses between several queues";
         return of(
             why,
             "leave out {exchange} and {random-routing-keys}, or use one queue",

@@ -240,7 +240,8 @@ mod tests {
                     assert!(state.is_root && !state.in_user_namespace, "{state:?}");
                     done.capabilities |= all;
                 }
-                "run it as root outside of this user namespace, where capabilities have no effect" => {
+                "run it as root outside of this user namespace, where capabilities have no effect" =>
+                {
                     assert!(state.in_user_namespace, "{state:?}");
                     done = Access {
                         is_root: true,

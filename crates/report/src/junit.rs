@@ -216,11 +216,7 @@ fn undecided(of: &Comparison) -> String {
         .iter()
         .filter(|it| it.decision == Decision::Undecided);
     let open: Vec<&str> = open.map(|it| it.name.as_str()).collect();
-    format!(
-        "inconclusive: {}; {}",
-        open.join(", "),
-        words::headline(of)
-    )
+    format!("inconclusive: {}; {}", open.join(", "), words::headline(of))
 }
 
 fn figures(of: &Comparison) -> Vec<Case> {
@@ -246,7 +242,10 @@ fn figures(of: &Comparison) -> Vec<Case> {
         };
         Case {
             name: figure.name.clone(),
-            told: format!("{}: A {a}, B {b}{change}", words::decision(figure, Some(words::units(of)))),
+            told: format!(
+                "{}: A {a}, B {b}{change}",
+                words::decision(figure, Some(words::units(of)))
+            ),
             outcome: match figure.decision {
                 _ if figure.is_worse() => CaseOutcome::Failed,
                 Decision::Undecided => CaseOutcome::Skipped,

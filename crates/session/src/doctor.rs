@@ -404,12 +404,7 @@ fn clock(source: Option<&str>) -> Check {
         .fix(
             "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)",
         ),
-        None => Check::new(
-            NAME,
-            Status::Warn,
-            "unknown",
-            "its quality is unknown",
-        ),
+        None => Check::new(NAME, Status::Warn, "unknown", "its quality is unknown"),
     }
 }
 

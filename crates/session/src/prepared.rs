@@ -433,10 +433,7 @@ mod tests {
         };
         assert_eq!(folder.damage(&elsewhere), None);
         fs::write(data.join("msg_stores/0.rdq"), [7; 4_096]).unwrap();
-        assert_eq!(
-            folder.damage(&kept).unwrap(),
-            "4,106 of 5,010 bytes exist"
-        );
+        assert_eq!(folder.damage(&kept).unwrap(), "4,106 of 5,010 bytes exist");
         let of_before = PreparedData {
             length: 0,
             ..kept.clone()

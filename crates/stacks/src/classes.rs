@@ -306,7 +306,9 @@ impl Profile {
         let frames = self.language_frames();
         let mut innermost: Vec<Option<u32>> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
-            let above = node.parent.and_then(|it| innermost.get(it as usize).copied());
+            let above = node
+                .parent
+                .and_then(|it| innermost.get(it as usize).copied());
             innermost.push(match frames.get(node.frame as usize) {
                 Some(LanguageFrame::Function) => Some(node.frame),
                 Some(LanguageFrame::First) => None,

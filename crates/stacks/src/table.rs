@@ -141,9 +141,8 @@ impl Profile {
     /// everything, and does not wait for most of it. Where there are functions of a language it is one of these.
     fn headline(&self, rows: &[FunctionCount]) -> Option<FunctionShare> {
         let effects = self.language_frames();
-        let is_of_language = |row: &FunctionCount| {
-            effects.get(row.frame as usize) == Some(&LanguageFrame::Function)
-        };
+        let is_of_language =
+            |row: &FunctionCount| effects.get(row.frame as usize) == Some(&LanguageFrame::Function);
         let has_language = rows.iter().any(is_of_language);
         let is_own = |row: &FunctionCount| match has_language {
             true => is_of_language(row),

@@ -99,10 +99,7 @@ pub(crate) fn gather(
     forced.retain(|problem| seen.insert(problem.sentence()));
     forced.truncate(MOST_REASONS);
     if let Some(first) = forced.first().filter(|_| !options.force) {
-        let help = format!(
-            "{}, or compare anyway with --force",
-            first.help
-        );
+        let help = format!("{}, or compare anyway with --force", first.help);
         return Err(Problem::new(&first.cause, &first.value, help));
     }
     check_enough([&of_a, &of_b], [a, b], options)?;
@@ -272,9 +269,7 @@ fn enough(name: &str, side: &Side<'_>, least: usize, planned: bool) -> Result<()
         true => {
             "add pairs later with --resume, or make more (--pairs): a decision takes at least five"
         }
-        false => {
-            "make more with `bellows run … --repeat 8`: a decision takes at least five"
-        }
+        false => "make more with `bellows run … --repeat 8`: a decision takes at least five",
     };
     let counted = |runs: usize| measure::counted(runs as u64, "run");
     Err(Problem::new(

@@ -158,10 +158,7 @@ fn values_below_the_unit_of_a_log_can_become_worse() {
     assert_eq!((p50.without, p50.a[0]), ((0, 0), 500_000.0));
     assert!(p50.is_worse(), "{p50:#?}");
     let told = found.remarks.join("\n");
-    assert!(
-        told.contains("values of 0 are below its unit"),
-        "{told}"
-    );
+    assert!(told.contains("values of 0 are below its unit"), "{told}");
     let still = compare_logs(&of(0), &of(0), ComparisonOptions::default()).expect("comparable");
     assert!(!still.is_undecided(), "{still:#?}");
 }

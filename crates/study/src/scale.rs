@@ -49,7 +49,10 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
             .filter(|it| (1..=100_000).contains(it));
         values.push(value.ok_or_else(|| {
             problem(
-                format!("--scale {key}: {:?} is not a number of clients", number.trim()),
+                format!(
+                    "--scale {key}: {:?} is not a number of clients",
+                    number.trim()
+                ),
                 example,
             )
         })?);

@@ -75,13 +75,8 @@ impl Definitions {
     /// It is no JSON, or no definitions.
     pub fn parse(text: &[u8], name: &str) -> Result<Self, Problem> {
         const HELP: &str = "make one with `bellows topology generate` or `export`, or rabbitmqctl export_definitions";
-        let refuse = |why: String| {
-            Problem::new(
-                format!("{name} has no definitions of RabbitMQ"),
-                why,
-                HELP,
-            )
-        };
+        let refuse =
+            |why: String| Problem::new(format!("{name} has no definitions of RabbitMQ"), why, HELP);
         let value: Map<String, Value> =
             serde_json::from_slice(text).map_err(|e| refuse(e.to_string()))?;
         let mut found = Self::default();
@@ -541,7 +536,10 @@ mod tests {
             ("[1]", "invalid type"),
             ("{", "EOF"),
             ("{\"a\": 1}", "none of users"),
-            ("{\"queues\": {\"a\": 1}}", "queues is not a list: {\"a\":1}"),
+            (
+                "{\"queues\": {\"a\": 1}}",
+                "queues is not a list: {\"a\":1}",
+            ),
         ] {
             let problem = Definitions::parse(text.as_bytes(), "f.json").unwrap_err();
             assert!(problem.value.contains(why), "{problem:?}");

@@ -2,8 +2,9 @@
 // labels at the lines and the value under the crosshair.
 
 import uPlot from 'uplot';
+import type { Clock } from '../core/clock';
 import { h } from '../core/dom';
-import { seconds, siTick, timeTick } from '../core/format';
+import { siTick, timeTick } from '../core/format';
 import type { Palette } from '../core/theme';
 import { tip, tipRow } from '../core/tip';
 import type { PhaseSpan } from '../core/view';
@@ -67,6 +68,8 @@ export interface Shared extends Times {
   chosen(): boolean;
   choose(from: number, to: number): void;
   hover(time: number | null): void;
+  /** How times are told; seconds where that is not given. */
+  clock?: Clock;
 }
 
 const GUTTER = 158;
@@ -251,7 +254,11 @@ export class Panel {
         grid,
         ticks: { show: false },
         space: 56,
-        values: (_, splits) => splits.map((v) => (axis ? timeTick(v, span) : '')),
+        values: (_, splits) => {
+          const step = (splits[1] ?? 1) - (splits[0] ?? 0);
+          const { clock } = this.shared;
+          return splits.map((v) => (axis ? (clock?.tick(v, span, step) ?? timeTick(v, span)) : ''));
+        },
       },
       y,
     ];
@@ -382,8 +389,12 @@ export class Panel {
     const i = intervalAt(this.times, time);
     const { t, dt } = this.times;
     const round = (v: number): number => Math.round(v * 1000) / 1000;
-    const when =
-      i === null ? seconds(round(time)) : `${round(t[i]!)} to ${round(t[i]! + dt[i]!)} s`;
+    const { clock } = this.shared;
+    const [begin, end] = i === null ? [time, null] : [t[i]!, t[i]! + dt[i]!];
+    const ends = [begin, ...(end === null ? [] : [end])];
+    const when = clock?.isWall()
+      ? ends.map(clock.moment).join(' to ')
+      : `${ends.map(round).join(' to ')} s`;
     const rows = this.spec.lines.map((line) => {
       const value = i === null ? null : ((line.shown ?? line.values)[i] ?? null);
       return tipRow(line.color(p), line.label, value === null ? '–' : line.format(value));

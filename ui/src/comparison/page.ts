@@ -20,6 +20,8 @@ export interface Sheet {
   version: string;
   /** What stands at its end. */
   hint: string;
+  /** Title of the tab, where the document has none of its own that names the run. */
+  title?: string;
 }
 
 /** The parts of a comparison's page. */

@@ -93,6 +93,16 @@ export function latencyKeys(run: RunView): Metric[] {
   return run.metrics.filter((metric) => metric.kind === 'histogram').map((metric) => metric.key);
 }
 
+/** The latency that the run asks about: of the whole operations of the scenario that leads; null where messages do. */
+export function leadMetric({ lead, metrics, figures }: RunView): Metric | null {
+  if (!lead) return null;
+  const isOwn = ({ scenario, kind, part }: MetricInfo): boolean =>
+    scenario === lead && kind === 'histogram' && !part;
+  const own = metrics.filter(isOwn);
+  const named = figures.scenarios[lead]?.headline;
+  return (own.find(({ key }) => key === named) ?? own[0])?.key ?? null;
+}
+
 /** The frame kinds by their number in the columns. */
 export const KINDS = [
   'erlang',

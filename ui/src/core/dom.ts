@@ -200,6 +200,11 @@ export function pairs(
   );
 }
 
+/** A table that scrolls in itself where it is too wide for the page. */
+export function scrolling(table: Child): HTMLElement {
+  return h('div', { class: 'scroll' }, table);
+}
+
 /** Calls `make` when the details are opened for the first time: tables behind charts cost nothing. */
 export function later(summary: string, make: () => Node): HTMLDetailsElement {
   const element = h('details', { class: 'behind' }, h('summary', {}, summary));

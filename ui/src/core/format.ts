@@ -153,6 +153,80 @@ export function timeTick(t: number, spanSeconds: number): string {
   return `${sign}${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}:${rest}`;
 }
 
+/** A moment by the wall clock in UTC: `00:12:43`, with so many decimals of a second. */
+export function wallClock(unixMs: number, decimals = 0): string {
+  const scale = 10 ** Math.max(0, 3 - decimals);
+  const rounded = new Date(Math.round(unixMs / scale) * scale);
+  return rounded.toISOString().slice(11, decimals > 0 ? 20 + decimals : 19);
+}
+
+/** Steps of a time axis, in seconds. */
+const STEPS = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
+  1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400,
+] as const;
+
+/** The smallest step of a time axis of so many seconds or more. */
+export function timeStep(least: number): number {
+  return STEPS.find((step) => step >= least) ?? Math.ceil(least / 86_400) * 86_400;
+}
+
+/** A suffix that a compiler or linker puts behind a function's name. */
+const SUFFIX = /^(?:part|constprop|isra|cold|llvm|lto_priv|abi0)\b|^\d/;
+
+/** Where the parts of a function's name begin: behind each `::` or `.` outside of brackets. */
+function partsOf(name: string): number[] {
+  const parts: number[] = [];
+  let depth = 0;
+  for (let i = 0; i < name.length; i++) {
+    const c = name[i]!;
+    if ('<([{'.includes(c)) depth++;
+    else if ('>)]}'.includes(c)) depth = Math.max(0, depth - 1);
+    else if (depth > 0) continue;
+    else if (c === ' ') return [];
+    else if (name.startsWith('::', i)) parts.push(++i + 1);
+    else if (c === '.' && i > 0 && !SUFFIX.test(name.slice(i + 1))) parts.push(i + 1);
+  }
+  // What has no name of its own, such as a closure, keeps that of what it is in.
+  return parts.filter((at) => /^[\w$(~]/.test(name.slice(at)));
+}
+
+/**
+ * The forms of a function's name, the whole first: without its module, part by part, then without its arity. The last is
+ * the bare name of the function.
+ */
+export function nameForms(name: string): string[] {
+  const erlang = /^(?:\$[^:]+|[\w@.]+(?=:[^:]+\/\d+$)):(.+?)(\/\d+)?$/.exec(name);
+  if (erlang) {
+    const [, own = '', arity] = erlang;
+    return arity ? [name, own + arity, own] : [name, own];
+  }
+  return [name, ...partsOf(name).map((at) => name.slice(at))];
+}
+
+/** Fewer letters of a name that had to be cut say nothing. */
+const LEAST_LETTERS = 8;
+/** No box has room for more of a name that is cut. */
+const MOST_LETTERS = 256;
+
+/**
+ * The longest form of a function's name that fits. Only where its bare name does not, that is cut in the middle; empty
+ * where too little would be left of it.
+ */
+export function fittedName(name: string, fits: (text: string) => boolean): string {
+  const forms = nameForms(name);
+  const whole = forms.find(fits);
+  if (whole !== undefined) return whole;
+  const bare = forms.at(-1)!;
+  let [low, high] = [0, Math.min(bare.length - 1, MOST_LETTERS)];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (fits(shortened(bare, middle))) low = middle;
+    else high = middle - 1;
+  }
+  return low < LEAST_LETTERS ? '' : shortened(bare, low);
+}
+
 /** The name of a percentile, from its nines: `p50`, `p99.9`. */
 export const PERCENTILES = [
   ['p50', 50, 'p50_ns'],

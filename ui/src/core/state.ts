@@ -8,6 +8,8 @@ export type Order = 'heavy' | 'name' | 'time';
 /** What stands above the graph: samples over time, or each second's as a column of a heat map. */
 export type Strip = 'rate' | 'offsets';
 export type Axis = 'run' | 'window';
+/** How times are told: from the beginning of the load, or by the wall clock. */
+export type ClockKind = 'run' | 'wall';
 export type SortBy = 'self' | 'total' | 'change' | 'name';
 /** Rows of the function table: functions of the language with the native code below them, or all functions by name. */
 export type FunctionsShown = 'language' | 'raw';
@@ -19,6 +21,7 @@ export interface State {
   window: readonly [number, number] | null;
   /** What the time axis shows: the whole run, or the window alone. */
   axis: Axis;
+  clock: ClockKind;
   /** The event whose profile is shown; empty for the first. */
   event: string;
   strip: Strip;
@@ -53,6 +56,7 @@ export interface State {
 export const INITIAL: State = {
   window: null,
   axis: 'run',
+  clock: 'run',
   event: '',
   strip: 'rate',
   zoom: null,
@@ -79,6 +83,7 @@ export function toFragment(state: State): string {
   const out = new URLSearchParams();
   if (state.window) out.set('t', state.window.map((t) => Number(t.toFixed(3))).join('-'));
   if (state.axis !== INITIAL.axis) out.set('axis', state.axis);
+  if (state.clock !== INITIAL.clock) out.set('clock', state.clock);
   if (state.event) out.set('event', state.event);
   if (state.strip !== INITIAL.strip) out.set('strip', state.strip);
   if (state.zoom !== null) out.set('zoom', String(state.zoom));
@@ -118,6 +123,7 @@ export function fromFragment(fragment: string): State {
   return {
     window: times && from < to ? [from, to] : null,
     axis: one('axis', ['run', 'window'], INITIAL.axis),
+    clock: one('clock', ['run', 'wall'], INITIAL.clock),
     event: /^[\w:@-]{1,140}$/.exec(input.get('event') ?? '')?.[0] ?? '',
     strip: one('strip', ['rate', 'offsets'], INITIAL.strip),
     zoom: index('zoom'),

@@ -398,6 +398,15 @@ reason: string,
 /** How many. */
 count: number, };
 
+/** A fault as the first screen shows it. */
+export type FaultView = {
+/** Its target: `node 1`, or the broker. */
+target: string,
+/** When it began, in seconds since the origin. */
+t: number,
+/** Seconds from then until the target was back; `null` where it was not. */
+back_s: number | null, };
+
 /** A figure and the decision on it in words. */
 export type FigureRow = {
 /** Decision in words. */
@@ -1147,12 +1156,16 @@ id: string,
 name: string,
 /** Wall-clock start, RFC 3339 in UTC. */
 created: string,
+/** Origin of all times by the wall clock, milliseconds since 1970-01-01 UTC. */
+origin_unix_ms: number,
 /** How far the run got. */
 state: ViewState,
 /** The error of a failed run. */
 error: Problem | null,
 /** One sentence on the whole run. */
 headline: Array<Part>,
+/** Scenario whose operations the run asks about; `null` where these are its messages. */
+lead: string | null,
 /** Warnings about the numbers. */
 warnings: Array<ShownWarning>,
 /** Missing and unreadable parts. */
@@ -1177,6 +1190,8 @@ phases: Array<PhaseSpan>,
 events: Array<Event>,
 /** When faults killed the broker or a node of it, and when that was back, in seconds since the origin. */
 killed: Array<number>,
+/** Faults that took place. */
+faults: Array<FaultView>,
 /** Nodes that were back after the end of [`Self::span`]: one of a cluster may take longer than the load. */
 returns: Array<Event>,
 /** Stalls of the broker, the generator or the machine. */
@@ -1203,6 +1218,8 @@ curves: Array<Curve>,
 topology: Topology,
 /** The resolved experiment. */
 experiment: unknown,
+/** Keys of the experiment whose values are not the defaults, as `load.0.rate`; empty where that is not known. */
+changed_keys: Array<string>,
 /** Versions of all that took part. */
 versions: Versions,
 /** The machine. */

@@ -3,7 +3,7 @@
 import { xml } from '../charts/export';
 import { KINDS } from '../core/data';
 import { h } from '../core/dom';
-import { percent, points, shortened, visible } from '../core/format';
+import { counted, fittedName, percent, points, visible } from '../core/format';
 import { differenceColor, frameColor, type Palette, shadeKey } from '../core/theme';
 import { tip } from '../core/tip';
 import { exactAmount } from '../core/units';
@@ -16,9 +16,8 @@ import type { Tree, Weights } from './tree';
 export const ROW = 18;
 /** Narrower boxes, in pixels, are left out. */
 const LEAST = 0.4;
-const TALLEST = 560;
-/** Fewer letters of a shortened name say nothing. */
-const LEAST_LETTERS = 5;
+/** Pixels of a graph at most, sixty rows: what is deeper is scrolled to, and a line says so. */
+const TALLEST = 60 * ROW;
 
 /** What a canvas has to know of a profile. */
 export type Named = Pick<
@@ -69,6 +68,7 @@ export class FlameCanvas {
   private readonly space = h('div', { class: 'space' });
   private readonly view: HTMLElement;
   private readonly status = h('p', { class: 'hidden', 'aria-live': 'polite' });
+  private readonly hiddenRows = h('p', { class: 'hint hidden-rows' });
   private scene: Scene | null = null;
   private found: Layout = { boxes: [], rows: 0 };
   private palette: Palette | null = null;
@@ -113,7 +113,7 @@ export class FlameCanvas {
       this.canvas,
       this.space,
     );
-    this.element = h('div', { class: 'flame' }, this.view, this.status);
+    this.element = h('div', { class: 'flame' }, this.view, this.hiddenRows, this.status);
   }
 
   /** Draws a scene at a width. */
@@ -135,6 +135,9 @@ export class FlameCanvas {
     const shown = Math.min(height, tallest);
     this.space.style.height = `${height}px`;
     this.view.style.height = `${shown}px`;
+    const deeper = Math.ceil((height - shown) / ROW);
+    this.hiddenRows.hidden = deeper === 0;
+    this.hiddenRows.textContent = `${counted(deeper, 'more row')}: scroll in the graph`;
     const ratio = window.devicePixelRatio || 1;
     const size = [Math.round(width * ratio), Math.round(shown * ratio)] as const;
     // A canvas that is given its size is made anew, also where it had that size.
@@ -158,7 +161,7 @@ export class FlameCanvas {
       const w = box.width * this.width;
       const name = this.name(box);
       const letters = Math.floor((w - 6) / 6.6);
-      const text = letters < Math.min(LEAST_LETTERS, name.length) ? '' : shortened(name, letters);
+      const text = fittedName(name, (it) => it.length <= letters);
       const title = `${name} ${this.tooltip(box.node)}`;
       return `<g><title>${xml(title)}</title><rect x="${(box.x * this.width).toFixed(1)}" y="${y}" width="${w.toFixed(1)}" height="${ROW - 1}" fill="${this.fill(box)}"/>${text ? `<text x="${(box.x * this.width + 3).toFixed(1)}" y="${y + 12.5}" fill="#17181c">${xml(text)}</text>` : ''}</g>`;
     });
@@ -358,17 +361,9 @@ export function besideTheRest({ here, rest, proven }: Change): string {
 
 /** A name shortened to a width. */
 function fitting(ctx: CanvasRenderingContext2D, name: string, width: number): string {
-  const whole = visible(name);
-  // No letter of these fonts is wider than 9 px on average: measure only where it is close.
-  if (whole.length * 9 < width || ctx.measureText(whole).width <= width) return whole;
-  let low = 0;
-  let high = Math.ceil(width / 3);
-  // Nothing below measures more letters than could ever fit.
-  const text = shortened(whole, high);
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (ctx.measureText(shortened(text, middle)).width <= width) low = middle;
-    else high = middle - 1;
-  }
-  return low < LEAST_LETTERS ? '' : shortened(text, low);
+  // Letters of these fonts are 3 to 9 px wide: measure only where it is close.
+  return fittedName(visible(name), (text) => {
+    if (text.length * 9 < width) return true;
+    return text.length * 3 <= width && ctx.measureText(text).width <= width;
+  });
 }

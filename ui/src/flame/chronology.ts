@@ -1,6 +1,7 @@
 // The flame chart: each thread's stacks in the order of their time, neighbours with the same frame as one.
 
 import type { Profile } from '../core/data';
+import { timeStep } from '../core/format';
 import { link, sampleAt, type Tree, totals, type Weights } from './tree';
 
 /** More samples than this have no room beside each other, and a chart of them would be noise. */
@@ -13,6 +14,8 @@ export interface Chronology {
   from: Float64Array;
   to: Float64Array;
   thread: Uint32Array;
+  /** Per sample in the order in which they are drawn: its time, the weight of those before it, and whether its thread begins. */
+  samples: { time: number; before: number; first: boolean }[];
 }
 
 /** Which samples of a window are wanted. */
@@ -66,14 +69,18 @@ export function chronology(
   const from: number[] = [];
   const to: number[] = [];
   const of: number[] = [];
+  const drawn: Chronology['samples'] = [];
+  let drawnWeight = 0;
   for (const [thread, samples] of byThread(profile, wanted)) {
     // The stack before: its nodes of the shown tree, and those that were made of them.
     let before: number[] = [];
     let made: number[] = [];
-    for (const i of samples) {
+    for (const [at, i] of samples.entries()) {
+      drawn.push({ time: profile.time[i]!, before: drawnWeight, first: at === 0 });
+      drawnWeight += profile.weight[i]!;
       const stack: number[] = [];
       const leaf = profile.leaf[i]!;
-      for (let at = map ? map[leaf]! : leaf; at >= 0; at = shown.parent[at]!) stack.push(at);
+      for (let up = map ? map[leaf]! : leaf; up >= 0; up = shown.parent[up]!) stack.push(up);
       stack.reverse();
       let same = 0;
       while (same < stack.length && before[same] === stack[same]) same++;
@@ -100,5 +107,37 @@ export function chronology(
     from: Float64Array.from(from),
     to: Float64Array.from(to),
     thread: Uint32Array.from(of),
+    samples: drawn,
   };
+}
+
+/** Pixels from a tick of a flame chart to the next at least. */
+const LEAST_PX = 64;
+
+/** A time, and where it stands in a flame chart: 0 to 1. */
+export interface Tick {
+  x: number;
+  t: number;
+}
+
+/** The axis of a flame chart: where each thread begins, and then round times as far as they have room. */
+export function ticksOf({ samples, weights }: Chronology, width: number): Tick[] {
+  const all = weights.self.reduce((sum, it) => sum + it, 0);
+  const ticks: Tick[] = [];
+  let [last, step, next] = [Number.NEGATIVE_INFINITY, 1, 0];
+  samples.forEach(({ time, before, first }, i) => {
+    const x = all > 0 ? before / all : 0;
+    if (first) {
+      const following = samples.findIndex((it, at) => at > i && it.first);
+      const end = samples.at(following < 0 ? -1 : following - 1)!;
+      const share = all > 0 ? (end.before - before) / all : 0;
+      step = timeStep(((end.time - time) * LEAST_PX) / Math.max(1, share * width));
+    }
+    if (!first && time < next) return;
+    next = (Math.floor(time / step + 1e-9) + 1) * step;
+    if ((x - last) * width < LEAST_PX) return;
+    last = x;
+    ticks.push({ x, t: first ? time : next - step });
+  });
+  return ticks;
 }

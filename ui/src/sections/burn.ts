@@ -1,5 +1,6 @@
 // Where it burned: the profile of an event as samples over time, flame graph and function table of the same window.
 
+import { type Clock, clockOf } from '../core/clock';
 import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
 import { choice, fill, h, section, widthOf } from '../core/dom';
 import { grouped, percent, points, seconds } from '../core/format';
@@ -18,7 +19,7 @@ import { eventLabel } from '../core/units';
 import type { RunView } from '../core/view';
 import { Analysis } from '../flame/analysis';
 import { FlameCanvas, type Scene } from '../flame/canvas';
-import { type Chronology, MOST_IN_ORDER } from '../flame/chronology';
+import { type Chronology, MOST_IN_ORDER, ticksOf } from '../flame/chronology';
 import type { Difference } from '../flame/difference';
 import { swatches } from '../flame/legend';
 import { remarkOn } from '../flame/remarks';
@@ -181,7 +182,9 @@ function eventView(
     const part = (store.state.shape === 'callers' ? pair : graph).svg(top);
     return { ...part, width: widthOf(side) };
   });
-  const side = h('div', { class: 'graph' }, graph.element, pair.element, info, legend);
+  const clock = clockOf(run, store);
+  const times = h('div', { class: 'chart-times', 'aria-hidden': 'true' });
+  const side = h('div', { class: 'graph' }, times, graph.element, pair.element, info, legend);
   const split = h(
     'div',
     { class: 'split' },
@@ -223,6 +226,8 @@ function eventView(
     ordered = typeof chart === 'number' ? null : chart;
     graph.element.hidden = two;
     pair.element.hidden = !two;
+    times.hidden = ordered === null;
+    if (ordered) drawTimes(times, ordered, width, clock);
     const zoom = analysis.nodeOf(state.zoom);
     const scene: Scene = {
       tree: analysis.tree,
@@ -255,6 +260,7 @@ function eventView(
   store.listen((_, changed) => {
     // A change of the event draws all of it.
     if (!active() || changed.has('event')) return;
+    if (changed.has('clock')) strip.draw(true);
     const above = ['window', 'frame', 'who', 'class', 'focus', 'strip'] as const;
     if (above.some((key) => changed.has(key))) strip.draw();
     const own = [
@@ -273,6 +279,7 @@ function eventView(
       'by',
       'who',
       'class',
+      'clock',
     ] as const;
     if (own.some((key) => changed.has(key))) draw();
   });
@@ -284,6 +291,17 @@ function eventView(
       draw();
     },
   };
+}
+
+/** The axis of a flame chart. */
+function drawTimes(element: HTMLElement, chart: Chronology, width: number, clock: Clock): void {
+  const unit = clock.isWall() ? '' : ' s';
+  const ticks = ticksOf(chart, width).map(({ x, t }) => {
+    const tick = h('span', { class: 'tick' }, clock.tick(t, 0, 0.5) + unit);
+    tick.style.left = `${x * width}px`;
+    return tick;
+  });
+  fill(element, ticks);
 }
 
 /** What the graph draws in the order of time. */

@@ -1,8 +1,8 @@
 // What exactly ran: the command that does it again, topology, configuration, versions, machine.
 
 import { ofSubject } from '../core/data';
-import { button, h, pairs, section } from '../core/dom';
-import { visible } from '../core/format';
+import { button, h, later, pairs, scrolling, section } from '../core/dom';
+import { counted, visible } from '../core/format';
 import type { RunView } from '../core/view';
 import type { View } from './timeline';
 import { topology } from './topology';
@@ -49,9 +49,29 @@ export function flatten(value: unknown, prefix = ''): [string, string][] {
   return [[prefix, typeof value === 'string' ? value : String(value)]];
 }
 
+/** The resolved configuration: what differs from the defaults, and the rest folded. */
+function configuration(run: RunView): HTMLElement {
+  const changed = new Set(run.changed_keys);
+  const all = flatten(run.experiment);
+  const of = (title: string, rows: typeof all): HTMLElement =>
+    scrolling(
+      pairs(
+        title,
+        rows.map(([key, value]) => [key, h('code', {}, visible(value))]),
+      ),
+    );
+  if (changed.size === 0) return of('Resolved configuration', all);
+  const [own, defaults] = [true, false].map((is) => all.filter(([key]) => changed.has(key) === is));
+  return h(
+    'div',
+    { class: 'configuration' },
+    of('Configuration, as far as it differs from the defaults', own ?? []),
+    later(counted(defaults?.length ?? 0, 'default'), () => of('Defaults', defaults ?? [])),
+  );
+}
+
 export function details(run: RunView): View {
   const hw = run.hardware;
-  const settings = flatten(run.experiment);
   const machine = pairs('Machine', [
     ['processor', hw.cpu],
     ['cores', hw.cores > 0 ? String(hw.cores) : ''],
@@ -82,11 +102,8 @@ export function details(run: RunView): View {
     h(
       'div',
       { class: 'columns' },
-      pairs(
-        'Resolved configuration',
-        settings.map(([k, v]) => [k, h('code', {}, visible(v))] as const),
-      ),
-      h('div', {}, versions, machine),
+      configuration(run),
+      h('div', {}, scrolling(versions), scrolling(machine)),
     ),
   );
   return { element, draw: () => drawing?.draw() };

@@ -1,6 +1,14 @@
 // The figures of the measured phase, or of the window.
 
-import { infoOf, latencyKeys, latencyOf, type Page, subject } from '../core/data';
+import {
+  infoOf,
+  latencyKeys,
+  latencyOf,
+  leadMetric,
+  type Page,
+  shortName,
+  subject,
+} from '../core/data';
 import { fill, h, section } from '../core/dom';
 import {
   counted,
@@ -48,14 +56,14 @@ function messages(run: RunView, of: Span): Tile[] {
 }
 
 /** What each other scenario did. */
-function scenarios(run: RunView): Tile[][] {
+function scenarios(run: RunView, except: string | null = null): Tile[][] {
   const all = Object.entries(run.figures.scenarios);
-  return all.map(([name, of]) => (of ? scenarioTiles(run, name, of) : []));
+  return all.map(([name, of]) => (of && name !== except ? scenarioTiles(run, name, of) : []));
 }
 
-/** What was sent and received, and what other scenarios and scrapes did. */
-function flows(run: RunView, of: Span): Tile[] {
-  return [...messages(run, of), ...scenarios(run).flat(), ...scraped(run, of)];
+/** What was sent and received, and what scenarios but one and scrapes did. */
+function flows(run: RunView, of: Span, except: string | null): Tile[] {
+  return [...messages(run, of), ...scenarios(run, except).flat(), ...scraped(run, of)];
 }
 
 /** The pages that were scraped, whose figures are of the whole run. */
@@ -130,15 +138,90 @@ function p99(run: RunView, key: Metric): Tile {
   );
 }
 
-/** The figures of the first screen, those that matter most first. */
-export function firstTiles(run: RunView): Tile[] {
+/** A figure that is of the whole phase also while a window is chosen, which it says then. */
+function wholePhase(made: Tile, isWindow: boolean): Tile {
+  if (isWindow) made.append(h('dd', { class: 'under scope' }, 'whole phase'));
+  return made;
+}
+
+/** What a fault did to those who send and receive: messages lost, the longest wait, and when its target was back. */
+function outcomeOfFaults(run: RunView, whole: RunView): Tile[] {
+  const isWindow = run !== whole;
+  const { ledger } = whole.figures;
+  const lost = ledger ? account(ledger).slice(0, 1) : [];
+  const waits = (['ack_response', 'end_to_end'] as const).flatMap((key) => {
+    const latency = latencyOf(run.figures, key);
+    return latency && latency.count > 0 ? [{ key, ns: latency.max_ns }] : [];
+  });
+  const longest = waits.toSorted((a, b) => b.ns - a.ns)[0];
+  const back = whole.faults.toSorted((a, b) => (b.back_s ?? -1) - (a.back_s ?? -1))[0];
+  const after = back?.back_s ?? null;
+  const [value = '–', unit = ''] = after === null ? [] : duration(after * 1e9).split(' ');
+  const timed = (label: string, ns: number, under: string): Tile => {
+    const [figure = '', of = ''] = duration(ns).split(' ');
+    return tile(label, figure, of, under, exactDuration(ns));
+  };
+  return [
+    ...lost.map((it) => wholePhase(it, isWindow)),
+    ...(longest ? [timed('longest wait', longest.ns, infoOf(run, longest.key).name)] : []),
+    ...(back
+      ? [
+          wholePhase(
+            tile(
+              `${back.target} back after`,
+              value,
+              unit,
+              after === null ? 'not within the run' : `fault at ${seconds(back.t)}`,
+              'from the beginning of the fault until it was ready again',
+            ),
+            isWindow,
+          ),
+        ]
+      : []),
+  ];
+}
+
+/** What the operations of the scenario that leads took, and which step of them most. */
+function operations(run: RunView): Tile[] {
+  const { lead } = run;
+  const of = lead === null ? undefined : run.figures.scenarios[lead];
+  if (lead === null || !of) return [];
+  const [rate, ...rest] = scenarioTiles(run, lead, of);
+  const key = leadMetric(run);
+  const took = key && latencyOf(run.figures, key)?.count ? [p99(run, key)] : [];
+  const steps = run.metrics.flatMap((it) => {
+    const latency = it.part && it.scenario === lead ? latencyOf(run.figures, it.key) : undefined;
+    return latency && latency.count > 0 ? [{ it, latency }] : [];
+  });
+  const longest = steps.toSorted((a, b) => b.latency.mean_ns - a.latency.mean_ns)[0];
+  const [value = '', unit = ''] = longest ? duration(longest.latency.mean_ns).split(' ') : [];
+  const step = longest && [
+    tile(
+      `longest step: ${shortName(longest.it)}`,
+      value,
+      unit,
+      `mean; p99 ${duration(longest.latency.p99_ns)}`,
+      longest.it.meaning,
+    ),
+  ];
+  return [...(rate ? [rate] : []), ...took, ...(step ?? []), ...rest];
+}
+
+/** The figures of the first screen, those that answer what the run asks first. */
+export function firstTiles(run: RunView, whole: RunView = run): Tile[] {
+  const of = run === whole ? 'the whole run' : 'the window';
   const { ledger } = run.figures;
+  const hasFaults = whole.faults.length > 0;
   const trouble = ledger !== null && ledger.lost + ledger.duplicated + ledger.corrupt > 0;
-  const fate = fates(run);
-  const [first, ...further] = flows(run, 'the whole run');
+  const fate = hasFaults ? [] : fates(run);
+  const asked = hasFaults ? outcomeOfFaults(run, whole) : operations(run);
+  const lead = hasFaults ? null : run.lead;
+  const [first, ...further] = flows(run, of, lead);
   const all = [
+    ...asked,
     first ?? null,
     ...felt(run)
+      .filter((key) => infoOf(run, key).scenario !== lead)
       .slice(0, 2)
       .map((key) => p99(run, key)),
     ...(trouble ? fate.slice(0, 1) : []),
@@ -149,23 +232,36 @@ export function firstTiles(run: RunView): Tile[] {
   return all.filter((t) => t !== null);
 }
 
-/** All figures of the window, else of the measured phase. */
+/** All figures of the window, else of the measured phase; in a window beside those that are of the whole phase. */
 export function figures(page: Page, store: Store): View {
   const hint = h('span', { class: 'hint' });
   const body = h('div', { class: 'figures' });
   const element = section('figures', 'Figures', hint, body);
   const draw = (): void => {
     const { window } = store.state;
-    const run = window ? { ...page.run, figures: figuresOf(page, window) } : page.run;
+    const whole = page.run;
+    const run = window ? { ...whole, figures: figuresOf(page, window) } : whole;
     const of = window ? 'the window' : 'the whole run';
-    fill(hint, windowHint(page.run, window));
+    const rest = [
+      scrapeTable(whole),
+      nodeTable(whole),
+      ...whole.figures.programs.map(program),
+    ].filter((it) => it !== null);
+    const tiles = window ? [...fates(whole), ...scrapeTiles(whole)] : [];
+    fill(hint, windowHint(whole, window));
     fill(
       body,
       rowsOfTiles(run, of).map((row) => h('dl', { class: 'tiles' }, row)),
       latencies(run, window !== null),
-      window ? null : scrapeTable(run),
-      window ? null : nodeTable(run),
-      run.figures.programs.map(program),
+      window && tiles.length + rest.length > 0
+        ? h(
+            'div',
+            { class: 'figures whole-phase' },
+            h('p', { class: 'scope' }, 'whole phase'),
+            h('dl', { class: 'tiles' }, tiles),
+            rest,
+          )
+        : rest,
     );
   };
   store.listen((_, changed) => {
@@ -184,9 +280,7 @@ export function program({ command, status, log }: ProgramSummary): HTMLElement {
 
 /** What figures are of. */
 export function windowHint(run: RunView, window: readonly [number, number] | null): string {
-  const round = (t: number): number => Math.round(t * 100) / 100;
-  if (window)
-    return `window ${round(window[0])} s to ${round(window[1])} s: what happened in it, in whole intervals; the fate of each message is known of the whole run only`;
+  if (window !== null) return 'what happened in it, in whole intervals';
   const { measured_s: length, lasted, sent, received } = run.figures;
   if (length === 0) return '';
   if (lasted) {

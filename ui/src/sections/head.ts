@@ -1,10 +1,14 @@
 // The first screen: what happened, whether warnings wait below, and the four figures that matter most.
 
-import { button, h } from '../core/dom';
+import type { Page } from '../core/data';
+import { button, fill, h } from '../core/dom';
 import { shortened } from '../core/format';
+import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
+import { figuresOf } from '../core/window';
 import { firstTiles } from './figures';
 import { missed } from './requirements';
+import type { View } from './timeline';
 import { byTier } from './warnings';
 
 const STATES: Record<RunView['state'], string> = {
@@ -94,11 +98,18 @@ export function headline(run: RunView): HTMLElement {
   );
 }
 
-/** Four figures. */
-export function glance(run: RunView): HTMLElement {
-  return h(
-    'section',
-    { id: 'glance', 'aria-label': 'The most important figures' },
-    h('dl', { class: 'tiles' }, firstTiles(run).slice(0, 4)),
-  );
+/** Four figures of the window, else of the measured phase. */
+export function glance(page: Page, store: Store): View {
+  const tiles = h('dl', { class: 'tiles' });
+  const element = h('section', { id: 'glance', 'aria-label': 'The most important figures' }, tiles);
+  const draw = (): void => {
+    const { window } = store.state;
+    const { run } = page;
+    const shown = window ? { ...run, figures: figuresOf(page, window) } : run;
+    fill(tiles, firstTiles(shown, run).slice(0, 4));
+  };
+  store.listen((_, changed) => {
+    if (changed.has('window')) draw();
+  });
+  return { element, draw };
 }

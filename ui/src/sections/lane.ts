@@ -3,7 +3,7 @@
 import { BANDS, type Band, type BandKind, bandKind, bandsOf, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
 import { ofSubject } from '../core/data';
-import { fill, h, later, table } from '../core/dom';
+import { fill, h, later, scrolling, table } from '../core/dom';
 import { brief, counted, duration, grouped, seconds, visible } from '../core/format';
 import type { Event, RunView } from '../core/view';
 
@@ -316,11 +316,9 @@ export function eventTable(run: RunView): HTMLElement | null {
   const stalls = bandsOf(run).map((band) => ({ t: band.start, label: band.text }));
   const all = [...run.events, ...stalls].sort((a, b) => a.t - b.t);
   if (all.length === 0) return null;
+  const rows = all.map(({ t, label }) => [`${t.toFixed(3)} s`, label]);
+  const columns = [{ label: 'time', number: true }, { label: 'event' }];
   return later(counted(all.length, 'event'), () =>
-    table(
-      'Events of the run',
-      [{ label: 'time', number: true }, { label: 'event' }],
-      all.map(({ t, label }) => [`${t.toFixed(3)} s`, label]),
-    ),
+    scrolling(table('Events of the run', columns, rows)),
   );
 }

@@ -194,9 +194,10 @@ export function panels(
 } {
   const found = inFlight(run);
   const level = found && makesLine(found.values) ? found : null;
-  const scenarios = Object.keys(run.figures.scenarios).map((name) =>
-    scenarioPanels(run, name, slices),
-  );
+  // The scenario that the run asks about comes first.
+  const names = Object.keys(run.figures.scenarios);
+  names.sort((a, b) => Number(b === run.lead) - Number(a === run.lead));
+  const scenarios = names.map((name) => scenarioPanels(run, name, slices));
   const waiting: PanelSpec | null = level && {
     id: 'in-flight',
     title: scenarios.length > 0 ? 'messages in flight' : 'in flight',
@@ -216,10 +217,12 @@ export function panels(
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
   // One panel of rates stands above the latencies, so that both are on the first screen.
   const own = scenarios.flatMap(({ before, after }) => [...before, ...after]);
-  const first = rates(run, slices) ?? scenarios[0]?.before[0];
-  const further = own.filter((it) => it !== first);
+  const messages = rates(run, slices);
+  const leading = scenarios[0]?.before[0];
+  const first = run.lead ? (leading ?? messages) : (messages ?? leading);
+  const further = [...own, messages].filter((it) => it !== first);
   return {
     before: first ? [first] : [],
-    after: [...further, ...keep([cpu(run), memory(run), waiting])],
+    after: keep([...further, cpu(run), memory(run), waiting]),
   };
 }

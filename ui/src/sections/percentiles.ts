@@ -4,7 +4,7 @@ import { panelSvg, png, svg } from '../charts/export';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { called, infoOf, latencyKeys, latencyOf, type Page, shortName } from '../core/data';
 import { button, csv, fill, h, save, section, table } from '../core/dom';
-import { duration, exactDuration, grouped, PERCENTILES, seconds } from '../core/format';
+import { duration, exactDuration, grouped, PERCENTILES } from '../core/format';
 import { curveOf } from '../core/histograms';
 import type { Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
@@ -130,9 +130,7 @@ export function percentiles(page: Page, store: Store): View | null {
     const figures = window ? figuresOf(page, window) : run.figures;
     for (const group of all)
       for (const { chart, lines } of group.charts) chart.draw(lines(curves), group.bounds, p);
-    const of = window
-      ? `window ${seconds(window[0])} to ${seconds(window[1])}: what was answered in it, in whole intervals`
-      : 'measured phase';
+    const of = window ? 'what was answered in it, in whole intervals' : 'measured phase';
     fill(hint, `${of}; both axes logarithmic`);
     fill(rows, summaryTable(run, figures, window !== null));
   };

@@ -2,6 +2,7 @@
 
 import { bandsOf } from '../charts/bands';
 import { Panel, type Shared } from '../charts/panel';
+import { clockOf } from '../core/clock';
 import type { Profile } from '../core/data';
 import { h, widthOf } from '../core/dom';
 import { bytes, significant } from '../core/format';
@@ -66,6 +67,7 @@ export function timeStrip(
     chosen: () => store.state.window !== null,
     choose: (a, b) => store.set({ window: clampWindow(run.span, a, b) }, true),
     hover: (t) => pointer.set(t),
+    clock: clockOf(run, store),
   };
   let panel: Panel | null = null;
   const map = new OffsetMap(run, profile, store);

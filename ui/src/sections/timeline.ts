@@ -4,7 +4,9 @@ import { bandsOf } from '../charts/bands';
 import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
-import { infoOf, latencyKeys, type Page, type Slices, subject } from '../core/data';
+import { drawTimeAxis } from '../charts/time-axis';
+import { clockOf, hasClock } from '../core/clock';
+import { infoOf, latencyKeys, leadMetric, type Page, type Slices, subject } from '../core/data';
 import { button, choice, csv, fill, h, later, save, section, table, widthOf } from '../core/dom';
 import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
@@ -51,9 +53,6 @@ export function hasRoom(
 /** Samples of a slice from which on its percentiles are more than its largest value and chance. */
 const LEAST_SAMPLES = 50;
 
-/** Panels from one with the time below it to the next. */
-const AXIS_EVERY = 6;
-
 /** Whether slices have so many samples each that their percentiles say something. */
 export function isDense({ t, count }: Pick<Histograms, 't' | 'count'>): boolean {
   return count.reduce((sum, it) => sum + it, 0) >= LEAST_SAMPLES * t.length;
@@ -79,8 +78,9 @@ export function timeline(
     return cells && grids.get(cells);
   };
   const metrics = histograms.map((it) => it.metric);
+  const lead = leadMetric(run);
   const metric = (): Metric | undefined =>
-    metrics.find((m) => m === store.state.metric) ?? metrics[0];
+    metrics.find((m) => m === store.state.metric) ?? metrics.find((m) => m === lead) ?? metrics[0];
   const picker = choice(
     'latency metric',
     metrics.map((m) => [m, infoOf(run, m).name] as const),
@@ -111,6 +111,7 @@ export function timeline(
   };
   let fine: Slices | null = null;
 
+  const clock = clockOf(run, store);
   const readout = h('output', { class: 'readout', 'aria-live': 'polite' });
   const list: Panel[] = [];
   const shared: Shared = {
@@ -124,6 +125,7 @@ export function timeline(
     chosen: () => store.state.window !== null,
     choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
     hover: (t) => pointer.set(t),
+    clock,
   };
   for (const spec of specs) {
     list.push(new Panel(spec, shared, () => hasAxis(spec)));
@@ -134,12 +136,8 @@ export function timeline(
     return of !== undefined && !isShown(of, store.state.panels);
   };
   const seen = (): Panel[] => list.filter((panel) => !hidden(panel));
-  /** The last panel that is seen has the time below it, and of many so does each that is this far from the one before. */
-  const hasAxis = (spec: PanelSpec): boolean => {
-    const all = seen();
-    const below = all.length - 1 - all.findIndex((panel) => panel.spec.id === spec.id);
-    return below % AXIS_EVERY === 0;
-  };
+  /** The last panel that is seen has the time below it, too. */
+  const hasAxis = (spec: PanelSpec): boolean => seen().at(-1)?.spec.id === spec.id;
   pointer.listen((t) => {
     for (const panel of list) {
       panel.cross(t);
@@ -154,16 +152,23 @@ export function timeline(
     fill(
       readout,
       at === null
-        ? `${name} ${seconds(round(from))} to ${seconds(round(to))}`
-        : `at ${seconds(Math.round(at * 10) / 10)}`,
+        ? `${name} ${clock.moment(from)} to ${clock.moment(to)}`
+        : `at ${clock.moment(Math.round(at * 10) / 10)}`,
     );
   };
 
   const heat = (): Grid | undefined => gridIn((fine ?? { histograms }).histograms, metric());
   const legend = h('p', { class: 'stall-legend' });
   const lane = h('div', { class: 'lane' });
+  const axis = h('div', { class: 'time-axis', 'aria-hidden': 'true' });
+  const axisName = h('p', { class: 'axis-name' });
   const closer = button('', () => store.set({ axis: other() }, true), { class: 'quiet' });
   const other = () => (store.state.axis === 'window' ? 'run' : 'window');
+  const wall = button(
+    'wall clock',
+    () => store.set({ clock: store.state.clock === 'wall' ? 'run' : 'wall' }),
+    { title: 'Times by the wall clock, in UTC' },
+  );
   const whole = (): void => store.set({ window: null, axis: 'run' }, true);
   const reset = button(`whole ${wholeName(run).replace(/^whole /, '')}`, whole, {
     class: 'quiet',
@@ -171,6 +176,7 @@ export function timeline(
   });
   const enable = (): void => {
     const { window, axis } = store.state;
+    wall.setAttribute('aria-pressed', String(clock.isWall()));
     reset.disabled = window === null;
     closer.disabled = window === null;
     closer.textContent = axis === 'window' ? 'whole run' : 'zoom in';
@@ -188,9 +194,10 @@ export function timeline(
         if (keyboard(e, run, store, pointer)) e.preventDefault();
       },
     },
+    axis,
     lane,
     list.map((p) => p.element),
-    h('p', { class: 'axis-name' }, `${axisStart(run)}, ${axisUnit(run.span)}`),
+    axisName,
   );
   const element = section(
     'when',
@@ -201,6 +208,7 @@ export function timeline(
       h(
         'div',
         { class: 'tools' },
+        hasClock(run) ? wall : null,
         closer,
         reset,
         button('SVG', () => void exportPicture(run, list, heat(), 'svg'), {
@@ -234,6 +242,9 @@ export function timeline(
     const before = fine;
     fine = fineAt(width);
     if (fine !== before) take();
+    drawTimeAxis(axis, visible(), width, clock);
+    const sinceBegin = `${axisStart(run)}, ${axisUnit(run.span)}`;
+    fill(axisName, clock.isWall() ? 'wall clock, UTC' : sinceBegin);
     drawLane(lane, legend, run, visible(), width);
     for (const panel of list) {
       panel.element.hidden = hidden(panel);
@@ -251,7 +262,8 @@ export function timeline(
       if (m) picker.set(m);
     }
     const zooms = store.state.axis === 'window' && changed.has('window');
-    if (changed.has('axis') || changed.has('panels') || zooms) draw();
+    const redraws = (['axis', 'panels', 'clock'] as const).some((key) => changed.has(key));
+    if (redraws || zooms) draw();
     else if (changed.has('window')) {
       for (const panel of list) panel.refresh();
       describe();

@@ -31,6 +31,13 @@ export function searchBox(
     spellcheck: 'false',
     autocomplete: 'off',
     oninput: () => store.set({ search: input.value }),
+    // Escape leaves the box, and keeps what it holds; the next one is a step back of the page.
+    onkeydown: (e: KeyboardEvent) => {
+      if (e.key !== 'Escape') return;
+      input.blur();
+      e.preventDefault();
+      e.stopPropagation();
+    },
   });
   const output = h('output', { for: 'search', class: 'matched', 'aria-live': 'polite' });
   return {

@@ -52,9 +52,8 @@ fn measure(quiet: bool) -> Result<Calibration, Failure> {
         labels: archive::Labels::default(),
         command: Vec::new(),
         scenarios: session::SCENARIOS,
-        bellows_exe: std::env::current_exe().map_err(|e| {
-            Failure::io("find", std::path::Path::new("the bellows executable"), &e)
-        })?,
+        bellows_exe: std::env::current_exe()
+            .map_err(|e| Failure::io("find", std::path::Path::new("the bellows executable"), &e))?,
         texts: session::Texts::default(),
     };
     let steps = match quiet {

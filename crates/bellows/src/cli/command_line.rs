@@ -338,7 +338,10 @@ mod tests {
             readable(error).render().to_string()
         };
         for (line, key) in [
-            ("bellows run stream-publish --producers 5", "load.0.producers"),
+            (
+                "bellows run stream-publish --producers 5",
+                "load.0.producers",
+            ),
             ("bellows demo --quiet --warmup=5", "phases.warmup"),
             ("bellows demo --ttl secret:word@host", "load.0.ttl"),
         ] {

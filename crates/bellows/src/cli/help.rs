@@ -201,7 +201,10 @@ fn mentions(text: &str, words: &str) -> bool {
     let (text, words) = (text.to_lowercase(), words.to_lowercase());
     let begins_a_word = |word: &str| {
         let mut places = text.match_indices(word);
-        places.any(|(at, _)| text.get(..at).is_some_and(|it| !it.ends_with(char::is_alphanumeric)))
+        places.any(|(at, _)| {
+            text.get(..at)
+                .is_some_and(|it| !it.ends_with(char::is_alphanumeric))
+        })
     };
     !words.trim().is_empty() && words.split_whitespace().all(begins_a_word)
 }
@@ -361,7 +364,10 @@ mod tests {
         for of in &TOPICS {
             for name in [of.name, of.former] {
                 let found = topic(name).map(|it| it.name);
-                assert!(name.is_empty() || found == Some(of.name), "{name}: {found:?}");
+                assert!(
+                    name.is_empty() || found == Some(of.name),
+                    "{name}: {found:?}"
+                );
             }
         }
     }

@@ -143,8 +143,7 @@ fn grammar() -> clap::Command {
     let styles = command.get_styles();
     let (header, literal) = (*styles.get_header(), *styles.get_literal());
     let columns = output::style().prose_columns().saturating_sub(INDENT);
-    let mut template =
-        "{before-help}{about-with-newline}\n{usage-heading} {usage}\n\n".to_owned();
+    let mut template = "{before-help}{about-with-newline}\n{usage-heading} {usage}\n\n".to_owned();
     for (title, names) in GROUPS {
         template.push_str(&format!("{header}{title}:{header:#}\n"));
         for name in names {

@@ -90,9 +90,15 @@ mod tests {
             })
         };
         let display = ("DISPLAY", ":0");
-        assert_eq!(of(&[("BROWSER", "w3m -N"), display]).as_deref(), Ok("w3m -N"));
+        assert_eq!(
+            of(&[("BROWSER", "w3m -N"), display]).as_deref(),
+            Ok("w3m -N")
+        );
         assert_eq!(of(&[("BROWSER", ""), display]).as_deref(), Ok("xdg-open"));
-        assert_eq!(of(&[("WAYLAND_DISPLAY", "wayland-0")]).as_deref(), Ok("xdg-open"));
+        assert_eq!(
+            of(&[("WAYLAND_DISPLAY", "wayland-0")]).as_deref(),
+            Ok("xdg-open")
+        );
         assert!(of(&[("DISPLAY", "")]).is_err());
     }
 }

@@ -357,7 +357,11 @@ fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
 }
 
 /// Prints the end of a command that made the runs: the decision, and all figures if these are asked for.
-pub(super) fn print_end(compared: &ComparedMatrix, json: bool, verbose: bool) -> Result<(), Failure> {
+pub(super) fn print_end(
+    compared: &ComparedMatrix,
+    json: bool,
+    verbose: bool,
+) -> Result<(), Failure> {
     match compared.alone() {
         _ if json || verbose => print(compared, json),
         Some(one) => output::print(&console::comparison_brief(one, output::style())),
@@ -419,7 +423,8 @@ impl ComparisonFiles {
             return Ok(());
         };
         let cause = "--flame draws one comparison, and a matrix has one for each cell";
-        let help = "the page of each cell has its own, and `bellows ab FOLDER/CELL --flame FILE` draws it";
+        let help =
+            "the page of each cell has its own, and `bellows ab FOLDER/CELL --flame FILE` draws it";
         Err(Failure::usage(cause, help).observed(path.display()))
     }
 

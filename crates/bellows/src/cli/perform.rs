@@ -342,11 +342,7 @@ pub(super) fn carry_out(
 }
 
 /// Prints the summary: for people, or for machines and people.
-fn tell(
-    output: &OutputArgs,
-    outcome: &RunOutcome,
-    place: Option<&Path>,
-) -> Result<(), Failure> {
+fn tell(output: &OutputArgs, outcome: &RunOutcome, place: Option<&Path>) -> Result<(), Failure> {
     let Some(summary) = &outcome.record.summary else {
         return Ok(());
     };

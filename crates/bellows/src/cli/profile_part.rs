@@ -109,7 +109,8 @@ pub(super) struct ProfilePart {
 impl ProfileArgs {
     /// The profile, or its part, by line where lines are known.
     pub(super) fn open(&self) -> Result<ProfilePart, Failure> {
-        self.part.open(self.profile.as_deref().unwrap_or(find::LAST))
+        self.part
+            .open(self.profile.as_deref().unwrap_or(find::LAST))
     }
 
     /// The text of `perf script` that was named, and the event whose samples are wanted, where nothing else was asked.

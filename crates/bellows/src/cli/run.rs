@@ -118,7 +118,10 @@ impl Changes {
         for assignment in self.set_before.iter().chain(&self.set) {
             experiment.set(&assignment.0).map_err(Error::from)?;
         }
-        let rate = self.rate.map(|rate| rate_of(experiment, rate)).transpose()?;
+        let rate = self
+            .rate
+            .map(|rate| rate_of(experiment, rate))
+            .transpose()?;
         let duration = self.duration.map(|it| format!("phases.measure={it}"));
         for (option, assignment) in [("--rate", rate), ("--duration", duration)] {
             if let Some(assignment) = assignment {
@@ -143,8 +146,12 @@ fn rate_of(experiment: &Experiment, rate: Rate) -> Result<String, Failure> {
         .map(|(number, _)| format!("load.{number}.rate={rate}"))
         .collect();
     if all.is_empty() {
-        let probes = (0..experiment.probe.len()).map(|number| format!("probe.{number}.rate={rate}"));
-        let churn = experiment.churn.iter().map(|_| format!("churn.rate={rate}"));
+        let probes =
+            (0..experiment.probe.len()).map(|number| format!("probe.{number}.rate={rate}"));
+        let churn = experiment
+            .churn
+            .iter()
+            .map(|_| format!("churn.rate={rate}"));
         all.extend(churn.chain(probes));
     }
     match all.as_slice() {

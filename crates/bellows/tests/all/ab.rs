@@ -98,8 +98,8 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     };
     let (a, b) = (ids("a"), ids("b"));
     let named = [
-        "ab", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with",
-        &b[0], &b[1], &b[2], &b[3], &b[4],
+        "ab", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with", &b[0],
+        &b[1], &b[2], &b[3], &b[4],
     ];
     let again = compared(&run(dir, &named));
     let tagged = run(dir, &["runs", "--filter", "tag=side-a"]);
@@ -331,7 +331,9 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
         )
     };
     let few = ab(&["--pairs", "2", "--seed", "3"]);
-    let told = few.stderr.find("2 pairs cannot prove a change; use at least 5");
+    let told = few
+        .stderr
+        .find("2 pairs cannot prove a change; use at least 5");
     assert!(
         told < few.stderr.find("pair 1 of 2") && told.is_some(),
         "{}",
@@ -431,7 +433,10 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     std::fs::rename(&pairs_dir, dir.join("demo")).expect("renamed");
     let both = run(dir, &["ab", "demo"]);
     both.assert_error(2, &["A and B are the same"]);
-    assert!(both.stderr.contains("a folder of runs in turns"), "{both:#?}");
+    assert!(
+        both.stderr.contains("a folder of runs in turns"),
+        "{both:#?}"
+    );
 }
 
 /// Runs that broke off before all were made are an error for CI servers, also where they are compared once more.

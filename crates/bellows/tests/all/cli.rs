@@ -626,7 +626,9 @@ fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
             warnings.windows(2).all(|two| two[0] != two[1]),
             "{args:?}: {text}"
         );
-        let named = !text.contains("see the verdict") || text.contains("\nverdict: ") || text.contains("\nlimited by ");
+        let named = !text.contains("see the verdict")
+            || text.contains("\nverdict: ")
+            || text.contains("\nlimited by ");
         assert!(named, "{args:?}: {text}");
         assert!(!text.contains("the profiler"), "{args:?}: {text}");
     }
@@ -642,8 +644,19 @@ fn an_experiment_is_printed_as_it_is_or_as_options_change_it() {
     printed.assert_ok();
     assert_eq!(printed.stdout, own);
     fs::write(dir.path().join("own.toml"), &own).unwrap();
-    let args = ["run", "own.toml", "--print", "--rate", "5", "--duration", "2s"];
-    let changed = run(dir.path(), &[&args[..], &["--require", "lost = 0"]].concat());
+    let args = [
+        "run",
+        "own.toml",
+        "--print",
+        "--rate",
+        "5",
+        "--duration",
+        "2s",
+    ];
+    let changed = run(
+        dir.path(),
+        &[&args[..], &["--require", "lost = 0"]].concat(),
+    );
     changed.assert_ok();
     let read = experiment::Experiment::from_toml(&changed.stdout, "printed").unwrap();
     assert_eq!(read.load[0].rate.map(|rate| rate.get()), Some(5.0));
@@ -655,7 +668,13 @@ fn an_experiment_is_printed_as_it_is_or_as_options_change_it() {
 #[test]
 fn a_report_is_opened_or_named() {
     let dir = folder();
-    let args = ["demo", "--no-profile", "--quiet", "--set", "phases.warmup=0s"];
+    let args = [
+        "demo",
+        "--no-profile",
+        "--quiet",
+        "--set",
+        "phases.warmup=0s",
+    ];
     let args = [&args[..], &["--rate", "100", "--duration", "300ms"]].concat();
     run(dir.path(), &args).assert_ok();
     let kept = common::only_run(dir.path());
@@ -678,7 +697,10 @@ fn a_report_is_opened_or_named() {
     };
     let named = open(None);
     assert!(page.is_file(), "{named:?}");
-    assert!(named.stderr.contains("BROWSER names no browser"), "{named:?}");
+    assert!(
+        named.stderr.contains("BROWSER names no browser"),
+        "{named:?}"
+    );
     let opened = open(Some("echo opened"));
     assert!(opened.stdout.contains("opened /"), "{opened:?}");
     assert_eq!(opened.stderr, "");
@@ -717,5 +739,8 @@ fn long_help_goes_through_the_pager_of_a_terminal() {
     assert!(!shown("head -n 3").is_empty());
     let found = run(dir.path(), &["help", "p99"]);
     found.assert_ok();
-    assert!(found.stdout.contains("bellows help requirements"), "{found:?}");
+    assert!(
+        found.stdout.contains("bellows help requirements"),
+        "{found:?}"
+    );
 }

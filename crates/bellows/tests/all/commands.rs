@@ -90,12 +90,7 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
         "the busy program's time counts: {client:?} of {used} s"
     );
     // What bellows has no figures of is not shown as none.
-    assert!(
-        ended
-            .stdout
-            .contains("2 programs for 2 s"),
-        "{ended:#?}"
-    );
+    assert!(ended.stdout.contains("2 programs for 2 s"), "{ended:#?}");
     assert!(ended.stdout.contains("load-0.log"), "{ended:#?}");
     assert!(!ended.stdout.contains("msg/s"), "{ended:#?}");
 }

@@ -102,10 +102,7 @@ fn what_cannot_be_compared_says_why() {
     none.assert_error(1, &["tag=none"]);
     let same = run(dir, &["ab", "tag=one", "--with", "last"]);
     same.assert_error(2, &["both sides"]);
-    let bad = run(
-        dir,
-        &["ab", "tag=one", "--with", "tag=one", "--margin=-1%"],
-    );
+    let bad = run(dir, &["ab", "tag=one", "--with", "tag=one", "--margin=-1%"]);
     assert_eq!(bad.code(), Some(2));
     assert!(bad.stderr.contains("per cent"), "{}", bad.stderr);
     // Options of one kind of comparison have no meaning for the other.

@@ -195,11 +195,7 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
         short.contains("B is one run, without an interval within it: it is too short: 20 s"),
         "{short}"
     );
-    let one_and_two = run(
-        dir,
-        &["ab", "a.hlog", "--with", "b.hlog", "short.hlog"],
-    )
-    .stdout;
+    let one_and_two = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "short.hlog"]).stdout;
     assert!(
         one_and_two.contains("inconclusive: one run of A"),
         "{one_and_two}"
@@ -248,10 +244,7 @@ fn what_is_refused_says_why() {
         2,
         &["--unit is for histogram logs"],
     );
-    let unknown = run(
-        dir,
-        &["ab", "a.hlog", "--with", "b.hlog", "--unit", "h"],
-    );
+    let unknown = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--unit", "h"]);
     assert_eq!(unknown.code(), Some(2), "{unknown:#?}");
     assert!(unknown.stderr.contains("ns, us, ms"), "{unknown:#?}");
     assert!(!dir.join("x.svg").exists());

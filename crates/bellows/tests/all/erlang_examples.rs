@@ -14,10 +14,7 @@ use common::{bellows, folder, managed};
 
 /// Commands that follow or count calls, of which a node before OTP 27 allows one at a time, and others to run beside
 /// them.
-const COMMANDS: [[&str; 3]; 2] = [
-    ["trace", "calls", "memory"],
-    ["info", "top", "queues"],
-];
+const COMMANDS: [[&str; 3]; 2] = [["trace", "calls", "memory"], ["info", "top", "queues"]];
 
 /// Parts of examples and their replacements, which take less time.
 const INSTEAD: [(&str, &str); 9] = [

@@ -321,7 +321,10 @@ fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     run(dir.path(), &to_file).assert_ok();
     let written = fs::read_to_string(dir.path().join("cpu.folded")).unwrap();
     assert_eq!(written, plain.stdout);
-    for (more, why) in [(["--from", "1"], "whole texts"), (["--title", "x"], "heading")] {
+    for (more, why) in [
+        (["--from", "1"], "whole texts"),
+        (["--title", "x"], "heading"),
+    ] {
         run(dir.path(), &[&to_file[..], &more].concat()).assert_error(2, &[why]);
     }
     run(dir.path(), &["flame", "x.folded", "--tid"]).assert_error(2, &["--format stackcollapse"]);

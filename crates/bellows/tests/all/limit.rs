@@ -194,10 +194,7 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
     let dir = dir.path();
     experiment(dir);
     for (arguments, says) in [
-        (
-            &["--set", "load.0.think-time=1s"][..],
-            "the rate is fixed",
-        ),
+        (&["--set", "load.0.think-time=1s"][..], "the rate is fixed"),
         (&["--set", "load.0.producers=0"], "sends no messages"),
         (&["--set", "phases.measure=0s"], "a trial needs an end"),
         (
@@ -281,7 +278,12 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     );
     let ended = run(
         dir,
-        &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()],
+        &[
+            "runs".as_ref(),
+            "report".as_ref(),
+            folder.as_os_str(),
+            "--redact".as_ref(),
+        ],
     );
     ended.assert_ok();
     let page = common::page(&folder.join("report-redacted.html"));

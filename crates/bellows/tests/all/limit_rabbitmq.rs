@@ -85,7 +85,12 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     assert_eq!(page["scale"]["law"]["peak"].is_number(), peak);
     let ended = run(
         dir,
-        &["runs".as_ref(), "report".as_ref(), kept.as_os_str(), "--redact".as_ref()],
+        &[
+            "runs".as_ref(),
+            "report".as_ref(),
+            kept.as_os_str(),
+            "--redact".as_ref(),
+        ],
     );
     ended.assert_ok();
     let page = common::page(&kept.join("report-redacted.html"));

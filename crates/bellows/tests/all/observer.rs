@@ -96,10 +96,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     assert!(covered > 0.6, "{covered} of the CPU time was sampled");
 
     let said = common::figures(dir.path());
-    let said = said
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "what profiling cost",
         "the rate was as requested",

@@ -115,7 +115,11 @@ pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(
         "/metrics/per-object"
     );
     let report = run_dir.display().to_string();
-    run(dir, &["runs", "report", &report, "--redact", "-o", "red.html"]).assert_ok();
+    run(
+        dir,
+        &["runs", "report", &report, "--redact", "-o", "red.html"],
+    )
+    .assert_ok();
     let (page, _) = common::page_parts(&dir.join("red.html"));
     assert!(page.to_string().contains("is served by process"));
     assert!(

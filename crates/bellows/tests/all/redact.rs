@@ -79,7 +79,14 @@ fn no_name_of_a_run_over_rabbitmq_remains() {
     );
     run(
         dir,
-        &["runs", "report", "last", "--redact", "-o", "for-others.html"],
+        &[
+            "runs",
+            "report",
+            "last",
+            "--redact",
+            "-o",
+            "for-others.html",
+        ],
     )
     .assert_ok();
     let data = assert_none(&dir.join("for-others.html"));
@@ -156,7 +163,12 @@ fn no_name_remains_in_a_run_or_a_comparison_of_the_embedded_broker() {
     let turns = turns.flatten().next().expect("the runs in turns").path();
     run(
         dir,
-        &["runs".as_ref(), "report".as_ref(), turns.as_os_str(), "--redact".as_ref()],
+        &[
+            "runs".as_ref(),
+            "report".as_ref(),
+            turns.as_os_str(),
+            "--redact".as_ref(),
+        ],
     )
     .assert_ok();
     let data = assert_none(&turns.join("report-redacted.html"));

@@ -312,5 +312,8 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
     );
     assert!(trace["ended"].is_array(), "{trace:#}");
     let figures = common::figures(dir.path());
-    assert!(figures.contains("traced: rabbit_channel:handle_cast/2"), "{figures}");
+    assert!(
+        figures.contains("traced: rabbit_channel:handle_cast/2"),
+        "{figures}"
+    );
 }

@@ -74,9 +74,7 @@ impl Checkout {
         BrokerError::config(
             format!("{root} is a RabbitMQ checkout without a build"),
             why,
-            format!(
-                "run `make` in {root}, after `git clean -xfd` if an earlier one failed"
-            ),
+            format!("run `make` in {root}, after `git clean -xfd` if an earlier one failed"),
         )
     }
 

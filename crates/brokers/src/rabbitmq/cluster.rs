@@ -180,7 +180,8 @@ impl Cluster {
     /// There are several, and their data is bound to all of their names.
     pub(super) fn into_only(self) -> Result<RabbitMq, BrokerError> {
         let mut nodes = self.nodes;
-        let several = || BrokerError::Fault("data can be kept of one node, not of a cluster".into());
+        let several =
+            || BrokerError::Fault("data can be kept of one node, not of a cluster".into());
         match nodes.pop() {
             Some(node) if nodes.is_empty() => Ok(node),
             _ => Err(several()),

@@ -111,9 +111,7 @@ pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerErro
     match shared.filter(|_| nodes > 1) {
         None => Ok(()),
         Some(ListenerPort { key, port, .. }) => Err(BrokerError::config(
-            format!(
-                "port {port} of broker.config.{key} is a single port for {nodes} nodes"
-            ),
+            format!("port {port} of broker.config.{key} is a single port for {nodes} nodes"),
             format!("broker.nodes is {nodes}"),
             "use one node, or leave the port out: each node then gets a free port",
         )),

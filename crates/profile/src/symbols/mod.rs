@@ -123,8 +123,7 @@ impl Symbols {
 
     /// Why the process's JIT map was not believed, or not all of it was read.
     pub(crate) fn refused_jit_map(&self) -> Option<&str> {
-        const FULL: &str =
-            "the JIT map is too long: code at its end has no name";
+        const FULL: &str = "the JIT map is too long: code at its end has no name";
         let jit = &self.space.jit;
         let full = jit.is_full().then_some(FULL);
         jit.refused().or(full)

@@ -64,11 +64,7 @@ fn the_sentence_agrees_with_every_decision() {
         ] {
             assert_eq!(said.starts_with(begins), is_true, "{said}: {of:#?}");
         }
-        assert_eq!(
-            said.contains("false alarm"),
-            of.is_aa && differs,
-            "{said}"
-        );
+        assert_eq!(said.contains("false alarm"), of.is_aa && differs, "{said}");
         assert_eq!(
             said.contains("inconclusive"),
             is_open && !(worse || better || of.is_aa),
@@ -374,11 +370,7 @@ fn what_is_decided_of_counts_is_said_also_where_some_runs_have_none() {
             0.1,
             "changed by less than 10 %: none in 2",
         ),
-        (
-            Decision::Same,
-            20.0,
-            "same within the margin: none in 2",
-        ),
+        (Decision::Same, 20.0, "same within the margin: none in 2"),
         (
             Decision::Negligible,
             20.0,

@@ -4,8 +4,8 @@
 mod load;
 
 use archive::{
-    Cause, Finding, Lateness, ProgramSummary, RequirementOutcome, RunRecord, RunState, RunSummary, Tier, Verdict,
-    Warning,
+    Cause, Finding, Lateness, ProgramSummary, RequirementOutcome, RunRecord, RunState, RunSummary,
+    Tier, Verdict, Warning,
 };
 use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
 
@@ -190,7 +190,9 @@ fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
 /// Requirements that were met, in one row.
 fn met(all: &[RequirementOutcome]) -> Option<Row<'static>> {
     let met = all.iter().filter(|it| it.met == Some(true));
-    let met: Vec<String> = met.map(|it| format!("{} ({})", it.that, observed(it))).collect();
+    let met: Vec<String> = met
+        .map(|it| format!("{} ({})", it.that, observed(it)))
+        .collect();
     (!met.is_empty()).then(|| Row::text(Rank::Spare, "met", &met.join(", ")))
 }
 
@@ -244,10 +246,19 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
         rows.extend(work(profile).map(|text| Row::text(Rank::More, "whose work", &text)));
     }
     if is_recording {
-        rows.extend(of_cpu.or(summary.profiles.first()).into_iter().flat_map(functions));
+        rows.extend(
+            of_cpu
+                .or(summary.profiles.first())
+                .into_iter()
+                .flat_map(functions),
+        );
     } else if summary.profiles.len() > summary.nodes.len().max(1) {
         let all = summary.profiles.iter().map(|it| {
-            format!("{} {}", it.event, weight(it.weight.max(it.samples), &it.unit))
+            format!(
+                "{} {}",
+                it.event,
+                weight(it.weight.max(it.samples), &it.unit)
+            )
         });
         let text = all.collect::<Vec<_>>().join(", ");
         rows.push(Row::text(Rank::Spare, "profiles", &text));
@@ -266,10 +277,13 @@ fn functions(profile: &ProfileSummary) -> Vec<Row<'static>> {
     };
     let of_language = profile.language_functions.iter().take(FUNCTIONS);
     if of_language.len() > 0 {
-        return of_language.map(|it| row(it.share, "in", &it.function)).collect();
+        return of_language
+            .map(|it| row(it.share, "in", &it.function))
+            .collect();
     }
     let top = profile.top.iter().take(FUNCTIONS);
-    top.map(|it| row(it.self_share, "self", &it.function)).collect()
+    top.map(|it| row(it.self_share, "self", &it.function))
+        .collect()
 }
 
 /// `24,012 samples by cpu-clock at 999 Hz, 3.2 % without a name`.
@@ -298,7 +312,9 @@ fn samples(profile: &ProfileSummary) -> Row<'static> {
 fn classes(profile: &ProfileSummary) -> Option<String> {
     let large = |it: &&ClassShare| it.share >= LEAST_CLASS;
     let all = profile.classes.iter().filter(large).take(CLASSES);
-    let all: Vec<String> = all.map(|it| format!("{} {}", it.class, percent(it.share))).collect();
+    let all: Vec<String> = all
+        .map(|it| format!("{} {}", it.class, percent(it.share)))
+        .collect();
     (!all.is_empty()).then(|| all.join(", "))
 }
 
@@ -324,10 +340,19 @@ fn inspections(summary: &RunSummary) -> Vec<Row<'static>> {
             0 => String::new(),
             more => format!("{}, and ", counted(more as u64, "more function")),
         };
-        rows.push(Row::text(Rank::Main, "traced", &format!("{more}{}", text::trace(first))));
+        rows.push(Row::text(
+            Rank::Main,
+            "traced",
+            &format!("{more}{}", text::trace(first)),
+        ));
     }
     for warning in &summary.warnings {
-        if let Finding::LookedInto { looks, commands, seconds: length } = &warning.finding {
+        if let Finding::LookedInto {
+            looks,
+            commands,
+            seconds: length,
+        } = &warning.finding
+        {
             let times = counted(*looks, "time");
             let text = format!("{times} for {} in all: {commands}", seconds(*length));
             rows.push(Row::text(Rank::Main, "looked into", &text));

@@ -92,9 +92,7 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
 
 /// Why sides should not be compared that were compared all the same.
 pub(super) fn forced(problem: &str, style: Style) -> Vec<String> {
-    style.caution_lines(&format!(
-        "caution: compared despite a problem: {problem}"
-    ))
+    style.caution_lines(&format!("caution: compared despite a problem: {problem}"))
 }
 
 fn table(figures: &[&ComparedFigure]) -> Table {
@@ -356,7 +354,10 @@ mod tests {
         assert!(shown.starts_with("changed for the better: "), "{shown}");
         let rows = shown.lines().filter(|line| line.starts_with("figure "));
         let rows: Vec<&str> = rows.filter_map(|line| line.split("  ").next()).collect();
-        assert_eq!(rows, ["figure 9", "figure 0", "figure 1", "figure 2", "figure 3"]);
+        assert_eq!(
+            rows,
+            ["figure 9", "figure 0", "figure 1", "figure 2", "figure 3"]
+        );
         assert!(comparison(&all, style).contains("figure 11"));
     }
 
@@ -457,7 +458,9 @@ mod tests {
         let two = vec![explained("a", -610.0), explained("b", -120.0)];
         assert_eq!(
             told(saved, two).as_deref(),
-            Some("610 ns of the 830 ns saved per message are in a and below, 120 ns in b and below")
+            Some(
+                "610 ns of the 830 ns saved per message are in a and below, 120 ns in b and below"
+            )
         );
         let own = ExplainedChange {
             own: true,

@@ -336,12 +336,7 @@ fn counted_rows(
 }
 
 /// Notes on the whole below a table; `rows` says how many of its rows are shown.
-fn footer(
-    profile: &Profile,
-    options: &FunctionTable<'_>,
-    rows: &str,
-    style: Style,
-) -> Vec<String> {
+fn footer(profile: &Profile, options: &FunctionTable<'_>, rows: &str, style: Style) -> Vec<String> {
     let unit = sanitise(&profile.header.unit);
     let summary = profile.summary(0);
     let which = options.which.map(|which| match options.compared() {
@@ -487,8 +482,7 @@ pub fn language_functions(
     options: &FunctionTable<'_>,
     style: Style,
 ) -> Option<String> {
-    let is_usual =
-        options.of == FunctionRowOf::Function && options.sort == FunctionSort::SelfShare;
+    let is_usual = options.of == FunctionRowOf::Function && options.sort == FunctionSort::SelfShare;
     let mut rows = profile.language_functions();
     if rows.is_empty() || !is_usual || options.compared().is_some() {
         return None;

@@ -236,10 +236,14 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
         }
     };
     let runs = counted(count as u64, "run");
-    let verb = if first == last { "is an outlier" } else { "are outliers" };
-    let more = figure_of.runs_for_apart.map(|needed| {
-        format!("; at least {needed} runs are needed to show a temporary change")
-    });
+    let verb = if first == last {
+        "is an outlier"
+    } else {
+        "are outliers"
+    };
+    let more = figure_of
+        .runs_for_apart
+        .map(|needed| format!("; at least {needed} runs are needed to show a temporary change"));
     Some(format!(
         "{runs}, {place}, {verb}: {}, the others {}{}",
         far.join(" and "),
@@ -392,10 +396,7 @@ mod tests {
         assert!(text.ends_with("\n\nwords were not compared\n"), "{text}");
         of.least_runs = 9;
         let text = history(&of, Style::PLAIN);
-        assert!(
-            text.contains("at least 9 runs are needed"),
-            "{text}"
-        );
+        assert!(text.contains("at least 9 runs are needed"), "{text}");
     }
 
     #[test]

@@ -203,7 +203,11 @@ impl LatencyHistogram {
         let mut table = Table::of("|share %|      count").titled(&head);
         for (bound, latencies) in &rows {
             let share = *latencies as f64 / all.max(1) as f64;
-            table.row(vec![bound.clone(), percent_digits(share), count(*latencies)]);
+            table.row(vec![
+                bound.clone(),
+                percent_digits(share),
+                count(*latencies),
+            ]);
         }
         let longest = table.room(style.columns, usize::MAX);
         if longest >= LEAST_BAR {
@@ -309,7 +313,10 @@ mod tests {
             let lines = of.lines(room, "measured", style);
             assert_eq!(lines.len(), room.min(rows + 2), "{lines:#?}");
             assert!(lines[0].starts_with("end-to-end up to"), "{lines:#?}");
-            assert!(lines.iter().all(|line| width(line) <= columns), "{lines:#?}");
+            assert!(
+                lines.iter().all(|line| width(line) <= columns),
+                "{lines:#?}"
+            );
             assert_eq!(width(&lines[1]), columns, "the most fill the line");
             assert!(lines[rows].ends_with(" 1  ■"), "{lines:#?}");
         }

@@ -186,10 +186,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         if watched && (fault.failed.is_none() || fault.watched) {
             let confirm = match summary.items() {
                 MESSAGES => "confirm".to_owned(),
-                items => format!(
-                    "successful {}",
-                    items.strip_suffix('s').unwrap_or(items)
-                ),
+                items => format!("successful {}", items.strip_suffix('s').unwrap_or(items)),
             };
             parts.push(match fault.first_confirm_s {
                 Some(first) => format!("first {confirm} {first:.2} s"),

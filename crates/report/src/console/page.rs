@@ -18,7 +18,11 @@ pub fn page(markdown: &str, topic_of: TopicOf, style: Style) -> String {
     let columns = style.columns.min(WIDEST);
     let mut page = Page {
         columns,
-        table_columns: if style.terminal { style.columns } else { columns },
+        table_columns: if style.terminal {
+            style.columns
+        } else {
+            columns
+        },
         style,
         out: Vec::new(),
     };

@@ -228,8 +228,7 @@ fn remarks(repeats: &Repeats) -> Vec<String> {
         out.extend((count > 0).then(|| format!("in {count} of {all} {says}")));
     };
     let unusable = "a warning says that a figure must not be used: see the reports";
-    let off =
-        "cautions say which figures are off, and which way: see `bellows runs show`, or the reports";
+    let off = "cautions say which figures are off, and which way: see `bellows runs show`, or the reports";
     of_runs(|run| run.invalid, unusable);
     of_runs(|run| run.cautious, off);
     for (number, run) in (1..).zip(&repeats.runs) {

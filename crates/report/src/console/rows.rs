@@ -326,7 +326,10 @@ fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
         let supported = |of: f64| rows.iter().any(|(_, it)| it.supports(of));
         let shown = all.filter(|(at, (of, _))| chosen.contains(at) && supported(*of));
         let shown: Vec<(usize, (f64, &str))> = shown.collect();
-        let names: String = shown.iter().map(|(_, (_, name))| format!("|{name}")).collect();
+        let names: String = shown
+            .iter()
+            .map(|(_, (_, name))| format!("|{name}"))
+            .collect();
         let head = " ".repeat(layout.label.saturating_sub(GAP));
         let mut table = Table::of(&format!("<{names}|max")).titled(&head);
         for (label, of) in &rows {
@@ -364,7 +367,10 @@ mod tests {
             cut(text, 1, 80),
             "the generator was late (by 3 ms, at 2 s), in all: latencies are too high"
         );
-        assert_eq!(cut(text, 1, 60), "the generator was late (by 3 ms, at 2 s), in all");
+        assert_eq!(
+            cut(text, 1, 60),
+            "the generator was late (by 3 ms, at 2 s), in all"
+        );
         assert_eq!(cut(text, 1, 44), "the generator was late (by 3 ms, at 2 s)");
         assert_eq!(cut(text, 1, 29), "the generator was late […]");
         let path = "/a/very/long/path/that/is/copied";
@@ -405,8 +411,14 @@ mod tests {
         let rows: Vec<Row<'_>> = (0..20).map(|at| row(ranks[at % 4], at)).collect();
         let lines = lines(rows, Style::PLAIN);
         // All five spare ones, and none of the others.
-        let left: Vec<String> = (0..20).filter(|at| at % 4 != 1).map(|at| format!("row {at}")).collect();
-        let shown: Vec<&str> = lines.iter().map(|line| line.split("  ").next().unwrap()).collect();
+        let left: Vec<String> = (0..20)
+            .filter(|at| at % 4 != 1)
+            .map(|at| format!("row {at}"))
+            .collect();
+        let shown: Vec<&str> = lines
+            .iter()
+            .map(|line| line.split("  ").next().unwrap())
+            .collect();
         assert_eq!(shown, left);
     }
 }

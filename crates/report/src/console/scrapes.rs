@@ -15,8 +15,7 @@ const LEAST_NAME: usize = 12;
 const TIMES: &str = "times: from the due time of a request until its page was read";
 const SIZES: &str = "page size, series and arrived: median per page; arrived: compressed if the server \
                      compresses";
-const SERVER_CPU: &str =
-    "server CPU: all CPU of the server meanwhile, divided by the requests";
+const SERVER_CPU: &str = "server CPU: all CPU of the server meanwhile, divided by the requests";
 const IN_ALL: &str = "page size and arrived: median per page; arrived: compressed if the server compresses, \
                       in all: of all requests";
 

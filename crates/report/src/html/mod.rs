@@ -79,7 +79,8 @@ fn keep(dir: &Path, document: &str) -> Result<PathBuf, Problem> {
     let path = dir.join(archive::file::REPORT);
     stacks::replace_file(&path, document.as_bytes()).map_err(|source| {
         let cause = format!("cannot write {}", path.display());
-        let help = "free some space or change its permissions; `bellows runs report` draws it again";
+        let help =
+            "free some space or change its permissions; `bellows runs report` draws it again";
         Problem::new(cause, source, help)
     })?;
     Ok(path)

@@ -46,11 +46,12 @@ pub(crate) fn headline(of: &Comparison) -> String {
         _ => "changed for the worse",
     };
     match (changed.as_slice(), open) {
-        _ if of.figures.is_empty() => "nothing to compare: the runs have no figure in common".to_owned(),
+        _ if of.figures.is_empty() => {
+            "nothing to compare: the runs have no figure in common".to_owned()
+        }
         ([], 0) => "the same within the margins".to_owned(),
         ([], _) if !of.figures.iter().any(ComparedFigure::is_tested) && is_alone(of) => {
-            "inconclusive: a side of one run does not show how much runs differ"
-                .to_owned()
+            "inconclusive: a side of one run does not show how much runs differ".to_owned()
         }
         ([], open) if open == of.figures.len() => {
             format!("inconclusive{}{}", why_open(of), invalid_runs(of))

@@ -205,10 +205,7 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             format!("{low} msg/s hold, and no higher rate failed{rest}")
         }
         FoundLimit { .. } if of.trials.iter().all(LimitTrial::is_missed) => {
-            format!(
-                "no rate held, down to {} msg/s",
-                rate(lowest)
-            )
+            format!("no rate held, down to {} msg/s", rate(lowest))
         }
         FoundLimit { .. } => format!(
             "inconclusive after {trials}: no rate is known to hold{}",

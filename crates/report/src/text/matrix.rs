@@ -49,9 +49,7 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
             return format!("inconclusive in all {cells}{few}");
         }
         (true, open) => {
-            return format!(
-                "nothing changed in {cells}, but {open} inconclusive for some figures"
-            );
+            return format!("nothing changed in {cells}, but {open} inconclusive for some figures");
         }
         (false, _) => {}
     }

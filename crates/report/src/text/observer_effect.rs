@@ -53,7 +53,8 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     sentences.push(method(effect));
     if effect.stays_in_the_way {
         sentences.push(
-            "a tracepoint stayed open while sampling was off: these figures lack its own cost".into(),
+            "a tracepoint stayed open while sampling was off: these figures lack its own cost"
+                .into(),
         );
     }
     sentences

@@ -83,9 +83,7 @@ pub const fn class_meaning(class: Class) -> &'static str {
         }
         Class::BuiltInFunctions => "C code of the emulator that Erlang code calls",
         Class::Ets => "reading and writing ETS tables, and their match specifications",
-        Class::Messages => {
-            "sending and receiving between Erlang processes, including copies"
-        }
+        Class::Messages => "sending and receiving between Erlang processes, including copies",
         Class::GarbageCollection => "garbage collection",
         Class::Allocators => "the emulator's allocators, malloc and its relatives",
         Class::Ports => "sockets and files in the emulator, outside the kernel",

@@ -31,7 +31,10 @@ impl VerdictText<'_> {
             0.0 => String::new(),
             _ => format!(", {} of them over 1 ms late", percent(e.late_share)),
         };
-        format!("{sent} of {requested} {} were {}{late}", self.unit, self.begun)
+        format!(
+            "{sent} of {requested} {} were {}{late}",
+            self.unit, self.begun
+        )
     }
 
     /// A state of the producers, and its share of their time.
@@ -184,9 +187,8 @@ impl VerdictText<'_> {
             text += &format!(", its busiest thread ({name}) {} of one", percent(share));
         }
         if let Some(waited) = used.run_queue_wait.filter(|waited| *waited >= 0.01) {
-            text += &format!(
-                "; its threads together waited {waited:.2} s per second in the run queue"
-            );
+            text +=
+                &format!("; its threads together waited {waited:.2} s per second in the run queue");
         }
         text
     }

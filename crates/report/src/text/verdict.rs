@@ -469,7 +469,9 @@ impl<'a> VerdictText<'a> {
         match scheduled {
             true => format!("{faults}: {share} of the late {items} were due then"),
             false => {
-                format!("{faults}: {share} of the {items} missing against other seconds are from then")
+                format!(
+                    "{faults}: {share} of the {items} missing against other seconds are from then"
+                )
             }
         }
     }
@@ -728,7 +730,8 @@ impl<'a> VerdictText<'a> {
             Busy::Machine => format!("it fills the machine: {:.1} of {all}", used.cores),
             Busy::Thread => {
                 let name = used.busiest_thread_name.as_deref();
-                let thread = name.map_or_else(|| "busiest thread".to_owned(), |it| format!("thread {it}"));
+                let thread =
+                    name.map_or_else(|| "busiest thread".to_owned(), |it| format!("thread {it}"));
                 let share = percent(used.busiest_thread.unwrap_or(0.0));
                 format!("its {thread} used {share} of a core")
             }

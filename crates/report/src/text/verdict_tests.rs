@@ -181,11 +181,7 @@ fn each_cause_has_its_sentence() {
             Broker,
             &["no connection to it for 60 %"],
         ),
-        (
-            Cause::TooShort,
-            Undecided,
-            &["undecided: only 30.00 s"],
-        ),
+        (Cause::TooShort, Undecided, &["undecided: only 30.00 s"]),
         (
             Cause::Unclear,
             Undecided,

@@ -533,7 +533,9 @@ fn profile_gap(gap: &ProfileGap, tier: Tier, target: &str) -> (String, &'static 
                 percent(*unknown_share)
             ),
             match target {
-                "broker" => "install debug symbols of the broker and its runtime, or unstripped builds",
+                "broker" => {
+                    "install debug symbols of the broker and its runtime, or unstripped builds"
+                }
                 _ => "install debug symbols of the server and its runtime, or unstripped builds",
             },
         ),

@@ -247,11 +247,11 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         })
     };
     let told = not_received(300, Some(500));
-    let known =
-        "of 500 deliveries, 300 not received by the end of the drain (4.0 s); without confirms nobody";
+    let known = "of 500 deliveries, 300 not received by the end of the drain (4.0 s); without confirms nobody";
     assert!(told.starts_with(known), "{told}");
     let told = not_received(800, None);
-    let known = "at least 800 messages not received by the end of the drain (4.0 s): they are in no";
+    let known =
+        "at least 800 messages not received by the end of the drain (4.0 s): they are in no";
     assert!(told.starts_with(known), "{told}");
     let ended = |load, seconds| {
         note(Finding::LoadEnded {
@@ -262,7 +262,10 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     };
     let told = "ended by itself after 20.0 of 60.0 measured seconds: ";
     let all = ended(None, 20.0);
-    assert!(all.contains(&format!("the load {told}its figures")), "{all}");
+    assert!(
+        all.contains(&format!("the load {told}its figures")),
+        "{all}"
+    );
     for (seconds, told) in [(20.0, told), (0.0, "ended by itself in the warm-up: ")] {
         let one = ended(Some(1), seconds);
         let told = format!("the program of load 1 {told}the others went on without it");
@@ -359,7 +362,9 @@ fn what_makes_stacks_whole_depends_on_what_executes_the_program() {
         ))
     };
     let native = incomplete("native", 0.0);
-    assert!(native.contains("let bellows copy stacks") && native.contains("-fno-omit-frame-pointer"));
+    assert!(
+        native.contains("let bellows copy stacks") && native.contains("-fno-omit-frame-pointer")
+    );
     assert!(incomplete("java", 0.0).contains("-XX:+PreserveFramePointer"));
     let erlang = incomplete("erlang", 0.0);
     assert!(erlang.contains("let bellows copy stacks") && erlang.contains("+JPperf true"));

@@ -154,7 +154,7 @@ impl<'a> Clauses<'a> {
         let share = |share: f64| three_digits(share * 100.0);
         Self {
             prefix: prefix(facts),
-            what: what + &faults(summary) + &scraped(facts),
+            what: outcome_of_faults(summary) + &what + &faults(summary) + &scraped(facts),
             latencies: latencies(summary),
             who: who(summary),
             used: used(facts),
@@ -260,31 +260,65 @@ impl Sentence {
     }
 }
 
-/// ` while node 1 was killed at 15 s and back 32 s later`; of several faults how many there were.
+/// Faults that took place.
+pub(super) fn faults_of(summary: &RunSummary) -> impl Iterator<Item = &FaultOutcome> {
+    let all = summary.faults.iter();
+    all.filter(|it| it.failed.is_none() || it.back_s.is_some())
+}
+
+/// Target of a fault.
+pub(super) fn target_of(fault: &FaultOutcome) -> String {
+    match fault.node {
+        Some(node) => format!("node {node}"),
+        None => "the broker".to_owned(),
+    }
+}
+
+/// `0 lost, longest wait 400 ms, node 1 back after 7.6 s; `: answer of a run with faults to its question.
+fn outcome_of_faults(summary: &RunSummary) -> String {
+    let faults: Vec<_> = faults_of(summary).collect();
+    if faults.is_empty() {
+        return String::new();
+    }
+    let ledger = summary.flow().ledger.as_ref();
+    let lost = ledger.map(|it| format!("{} lost", count(it.lost)));
+    let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
+    let longest = felt.map(|it| summary.messages().latency.get(it).max_ns);
+    let longest = longest.into_iter().max().filter(|ns| *ns > 0);
+    let wait = longest.map(|ns| format!("longest wait {}", Nanos(ns)));
+    let back = match faults.as_slice() {
+        [alone] => alone.back_s.map(|after| {
+            format!(
+                "{} back after {} s",
+                target_of(alone),
+                seconds_digits(after)
+            )
+        }),
+        _ => None,
+    };
+    let told: Vec<String> = [lost, wait, back].into_iter().flatten().collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => told.join(", ") + "; ",
+    }
+}
+
+/// ` while node 1 was killed at 15 s`; of several faults how many there were.
 fn faults(summary: &RunSummary) -> String {
-    let mut took_place = summary
-        .faults
-        .iter()
-        .filter(|it| it.failed.is_none() || it.back_s.is_some());
-    let Some(first) = took_place.next() else {
+    let mut all = faults_of(summary);
+    let Some(first) = all.next() else {
         return String::new();
     };
-    let more = took_place.count();
+    let more = all.count();
     if more > 0 {
         return format!(" with {} faults", more + 1);
     }
-    let who = first
-        .node
-        .map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
-    let at = seconds_digits(first.t);
-    let back = first.back_s.map_or_else(String::new, |after| {
-        format!(" and back {} s later", seconds_digits(after))
-    });
+    let (who, at) = (target_of(first), seconds_digits(first.t));
     match first.kind.as_str() {
         "kill" if first.for_good => format!(" while {who} was killed for good at {at} s"),
-        "kill" => format!(" while {who} was killed at {at} s{back}"),
-        "stop" => format!(" while {who} was stopped at {at} s{back}"),
-        "partition" => format!(" while {who} was cut off at {at} s{back}"),
+        "kill" => format!(" while {who} was killed at {at} s"),
+        "stop" => format!(" while {who} was stopped at {at} s"),
+        "partition" => format!(" while {who} was cut off at {at} s"),
         kind => format!(" with the fault {} at {at} s", shortened(kind, KIND)),
     }
 }
@@ -373,42 +407,61 @@ fn length(phases: &[PhaseSpan]) -> String {
     format!(" for {} s", seconds_digits(measured_s(phases)))
 }
 
-/// `54,800 msg/s into a stream for 60 s`. Of several loads the first is named, and the slowest or the failing one of
-/// the others: all of them stand in a table below.
+/// Loads other than messages and programs.
+fn operations_of(summary: &RunSummary) -> Vec<(&str, &ScenarioSummary)> {
+    let loads = summary.loads();
+    loads.filter(|(_, of)| of.flow.is_none()).collect()
+}
+
+/// Scenario that the run asks about, by name, where that is not its messages: whoever probes beside a load asks how long
+/// the answers take.
+pub(super) fn lead(summary: &RunSummary) -> Option<&str> {
+    let others = operations_of(summary);
+    let has_messages = summary.loads().any(|(_, of)| of.flow.is_some());
+    let is_beside = has_messages || !summary.programs.is_empty();
+    let asks = |(_, of): &(&str, &ScenarioSummary)| !is_beside || of.role == ScenarioRole::Server;
+    let asking: Vec<_> = others.into_iter().filter(asks).collect();
+    worst(&asking).map(|(name, _)| name)
+}
+
+/// `54,800 msg/s into a stream for 60 s`. Of several loads the one that the run asks about comes first, and the slowest
+/// or the failing one of the others is named: all of them stand in a table below.
 fn flow(facts: &Facts<'_>) -> String {
     let mut flows = vec![messages(facts)];
     flows.extend(programs(facts));
     flows.retain(|flow| !flow.is_empty());
-    let loads = facts.summary.loads();
-    let scenarios: Vec<_> = loads.filter(|(_, of)| of.flow.is_none()).collect();
-    match (flows.as_slice(), scenarios.as_slice()) {
-        ([], [(_, alone)]) => return operations(alone, facts.phases),
-        (_, []) => {}
-        ([], several) => {
-            let mut units: Vec<&str> = several.iter().map(|(_, it)| it.unit.as_str()).collect();
-            units.dedup();
-            let counts = counted(several.len() as u64, "load");
-            let (units, length) = (units.join(" and "), length(facts.phases));
-            let text = format!("{counts} of {units}{length}");
-            flows.push(text + &worst(several, facts.letters));
-        }
-        (_, several) => {
-            if let Some(last) = flows.last_mut() {
-                last.push_str(&worst(several, facts.letters));
-            }
-        }
+    let scenarios = operations_of(facts.summary);
+    if let ([], [(_, alone)]) = (flows.as_slice(), scenarios.as_slice()) {
+        return operations(alone, facts.phases);
+    }
+    let is_beside = !flows.is_empty();
+    if !is_beside && !scenarios.is_empty() {
+        let mut units: Vec<&str> = scenarios.iter().map(|(_, it)| it.unit.as_str()).collect();
+        units.dedup();
+        let counts = counted(scenarios.len() as u64, "load");
+        let (units, length) = (units.join(" and "), length(facts.phases));
+        flows.push(format!("{counts} of {units}{length}"));
+    }
+    let leading = lead(facts.summary);
+    let first = scenarios.iter().find(|(name, _)| leading == Some(*name));
+    if is_beside && let Some((name, of)) = first {
+        flows.insert(0, of_scenario(name, of, facts.letters));
+    } else if let (Some((name, of)), Some(last)) = (worst(&scenarios), flows.last_mut()) {
+        *last = format!("{last}; {}", of_scenario(name, of, facts.letters));
     }
     flows.join(", beside ")
 }
 
-/// `; beside it probe queues response p99 31.0 ms`, of the scenario with the most failures, else of the slowest.
-fn worst(all: &[(&str, &ScenarioSummary)], letters: usize) -> String {
+/// The scenario with the most failures, else the slowest.
+fn worst<'a>(all: &[(&'a str, &'a ScenarioSummary)]) -> Option<(&'a str, &'a ScenarioSummary)> {
     let p99 = |of: &ScenarioSummary| of.headline().map_or(0, |(_, latency)| latency.p99_ns);
-    let rank = |(_, of): &&(&str, &ScenarioSummary)| (of.count("failed"), p99(of));
-    let Some((name, of)) = all.iter().max_by_key(rank) else {
-        return String::new();
-    };
-    let mut text = format!("; {}", shortened(&scenario_name(name), letters));
+    let rank = |(_, of): &(&str, &ScenarioSummary)| (of.count("failed"), p99(of));
+    all.iter().copied().max_by_key(rank)
+}
+
+/// `probe queues: response p99 31.0 ms`.
+fn of_scenario(name: &str, of: &ScenarioSummary, letters: usize) -> String {
+    let mut text = shortened(&scenario_name(name), letters).into_owned();
     match of.count("failed") {
         0 => {}
         failed => text.push_str(&format!(

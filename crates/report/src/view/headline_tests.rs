@@ -410,7 +410,7 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
 }
 
 #[test]
-fn of_loads_beside_messages_the_worst_is_told_in_two_lines() {
+fn of_probes_beside_messages_the_worst_comes_first_in_two_lines() {
     let mut summary = working_for("orders");
     let slow = [
         ("probe_queues", requests(900_000_000, 0)),
@@ -425,14 +425,17 @@ fn of_loads_beside_messages_the_worst_is_told_in_two_lines() {
         parts.iter().map(|part| part.text.as_str()).collect()
     };
     let told = text(&summary);
-    let begin =
-        "54,800 msg/s through 200 classic queues for 60 s; probe queues: end-to-end p99 900 ms;";
+    let begin = "Probe queues: end-to-end p99 900 ms, beside 54,800 msg/s through 200 classic queues for 60 s;";
     assert!(told.starts_with(begin), "{told}");
     assert!(told.chars().count() <= MOST_LETTERS, "{told}");
     // One that fails matters more than one that is slow.
     summary.insert("probe_queue_page", requests(4_000_000, 30));
     let told = text(&summary);
-    assert!(told.contains("; probe queue-page"), "{told}");
+    assert!(
+        told.starts_with("Probe queue-page: 30 of 30 requests failed"),
+        "{told}"
+    );
+    assert_eq!(lead(&summary), Some("probe_queue_page"));
     assert!(!told.contains("http"), "{told}");
 }
 
@@ -509,12 +512,6 @@ fn a_fault_is_told_with_its_time() {
     let mut for_good = fault("kill", Some(2), None);
     for_good.for_good = true;
     begins(vec![for_good], " while node 2 was killed for good at 20 s");
-    let mut back = fault("kill", Some(2), None);
-    back.back_s = Some(31.4);
-    begins(
-        vec![back],
-        " while node 2 was killed at 20 s and back 31.4 s later",
-    );
     begins(vec![fault("kill", Some(2), Some("there is no node 2"))], "");
     begins(
         vec![fault("kill", None, None), fault("stop", None, None)],
@@ -591,4 +588,28 @@ fn where_queues_are_not_named_there_are_none() {
         assert_eq!(named(&load), None, "{load}");
     }
     assert_eq!(named_queues(&Value::Null), None);
+}
+
+#[test]
+fn a_fault_is_answered_by_loss_wait_and_return() {
+    let mut killed = summary();
+    killed.faults = vec![archive::FaultOutcome {
+        kind: "kill".to_owned(),
+        node: Some(1),
+        t: 10.0,
+        back_s: Some(7.6),
+        ..archive::FaultOutcome::default()
+    }];
+    killed.flow_mut().ledger = Some(measure::ledger::LedgerSummary::default());
+    let latency = LatencySummary {
+        max_ns: 400_000_000,
+        ..killed.messages().latency.get(Metric::ACK_RESPONSE).clone()
+    };
+    killed.messages_mut().latency = [(Metric::ACK_RESPONSE, latency)].into_iter().collect();
+    let record = record(RunState::Complete, &["quorum"]);
+    let told = said(&record, &killed, None, false);
+    let begin = "0 lost, longest wait 400 ms, node 1 back after 7.60 s; 54,800 msg/s into a quorum queue for 60 s \
+                 while node 1 was killed at 10 s; ";
+    assert!(told.starts_with(begin), "{told}");
+    assert_eq!(lead(&killed), None, "its messages are what it asks about");
 }

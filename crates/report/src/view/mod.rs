@@ -62,6 +62,8 @@ pub struct RunView {
     pub name: String,
     /// Wall-clock start, RFC 3339 in UTC.
     pub created: String,
+    /// Origin of all times by the wall clock, milliseconds since 1970-01-01 UTC.
+    pub origin_unix_ms: f64,
     /// How far the run got.
     pub state: ViewState,
     /// The error of a failed run.
@@ -72,6 +74,8 @@ pub struct RunView {
     #[serde(skip)]
     #[cfg_attr(test, ts(skip))]
     pub(crate) whole_headline: Vec<Part>,
+    /// Scenario whose operations the run asks about; `null` where these are its messages.
+    pub lead: Option<String>,
     /// Warnings about the numbers.
     #[serde(serialize_with = "shown_warnings")]
     #[cfg_attr(test, ts(as = "Vec<ShownWarning>"))]
@@ -98,6 +102,8 @@ pub struct RunView {
     pub events: Vec<Event>,
     /// When faults killed the broker or a node of it, and when that was back, in seconds since the origin.
     pub killed: Vec<f64>,
+    /// Faults that took place.
+    pub faults: Vec<FaultView>,
     /// Nodes that were back after the end of [`Self::span`]: one of a cluster may take longer than the load.
     pub returns: Vec<Event>,
     /// Stalls of the broker, the generator or the machine.
@@ -125,6 +131,8 @@ pub struct RunView {
     /// The resolved experiment.
     #[cfg_attr(test, ts(type = "unknown"))]
     pub experiment: serde_json::Value,
+    /// Keys of the experiment whose values are not the defaults, as `load.0.rate`; empty where that is not known.
+    pub changed_keys: Vec<String>,
     /// Versions of all that took part.
     pub versions: Versions,
     /// The machine.
@@ -159,6 +167,28 @@ fn shown_warnings<S: Serializer>(all: &[Warning], to: S) -> Result<S::Ok, S::Err
         code: it.code(),
         text: it.text.clone(),
     }))
+}
+
+/// A fault as the first screen shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct FaultView {
+    /// Its target: `node 1`, or the broker.
+    pub target: String,
+    /// When it began, in seconds since the origin.
+    pub t: f64,
+    /// Seconds from then until the target was back; `null` where it was not.
+    pub back_s: Option<f64>,
+}
+
+impl FaultView {
+    fn of(fault: &FaultOutcome) -> Self {
+        Self {
+            target: headline::target_of(fault),
+            t: fault.t,
+            back_s: fault.back_s,
+        }
+    }
 }
 
 /// A time in which sampling was off, in seconds since the origin.
@@ -336,7 +366,6 @@ impl RunView {
         if let Some(profile) = profile {
             summary.profiles = vec![profile.clone().without_lines().summary(1)];
         }
-        let figures = Figures::of(&summary, &run.points);
         let series = SeriesColumns::of(&run.points);
         let mut notes = run.notes.clone();
         let labels = archive::Labels::read(&run.dir).unwrap_or_else(|e| {
@@ -344,7 +373,6 @@ impl RunView {
             archive::Labels::default()
         });
         let named = named::read(&run.dir, &summary.faults, &mut notes);
-        let traces = traces::traces(run, &summary, &mut notes);
         let [headline, whole_headline] = sentences(record, &phases, &summary);
         let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the other runs of the series cannot be shown: {e}"));
@@ -354,16 +382,20 @@ impl RunView {
             id: record.id.clone(),
             name: record.name.clone(),
             created: record.created.clone(),
+            origin_unix_ms: record.origin_unix_ns as f64 / 1e6,
             state: ViewState::from(record.state),
             error: record.problem.clone(),
             headline,
             whole_headline,
+            lead: headline::lead(&summary).map(str::to_owned),
+            figures: Figures::of(&summary, &run.points),
+            traces: traces::traces(run, &summary, &mut notes),
+            faults: headline::faults_of(&summary).map(FaultView::of).collect(),
             warnings: summary.warnings,
             notes,
             repeats,
             remark: labels.note,
             tags: labels.tags.iter().map(ToString::to_string).collect(),
-            figures,
             verdict: summary.verdict,
             requirements: requirements::rows(run),
             broker: summary.broker,
@@ -373,7 +405,6 @@ impl RunView {
             returns: returns(&summary.faults, span.1),
             stalls: stalls(record),
             looks: traces::looks(&record.looks),
-            traces,
             span,
             metrics: series.metrics().map(measure::Metric::info).collect(),
             series,
@@ -383,6 +414,7 @@ impl RunView {
             curves: found.curves,
             topology: record.topology.clone(),
             experiment: record.experiment.clone(),
+            changed_keys: record.changed_keys.clone(),
             versions: record.versions.clone(),
             hardware: record.hardware.clone(),
             seed: record.seed.to_string(),

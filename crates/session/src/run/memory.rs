@@ -226,8 +226,7 @@ impl WatchedNode {
         let mut text = format!("memory of {}: {readings}", self.name);
         if let (Some(middle), Some(longest)) = (took.get(took.len() / 2), took.last()) {
             let (middle, longest) = (nanos(*middle), nanos(*longest));
-            text +=
-                &format!(", each in {middle} (median), {longest} at most");
+            text += &format!(", each in {middle} (median), {longest} at most");
         }
         if self.failed > 0 {
             text += &format!("; {} without an answer", self.failed);

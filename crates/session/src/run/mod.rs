@@ -238,6 +238,7 @@ pub fn run_on(
     let context = loaded.context(&scenarios, start.origin, experiment, options.texts)?;
     let mut record = start.record(&experiment.name, options);
     record.experiment = experiment.to_json();
+    record.changed_keys = experiment.changed_keys();
     record.versions.broker = loaded.identity.name();
     record.versions.runtime.clone_from(&loaded.identity.runtime);
     record.metrics = scenarios.iter().flat_map(|it| it.metrics()).collect();

@@ -179,10 +179,7 @@ impl Profiling {
 
     /// Keeps why there is no profile of an event.
     fn lacks(&mut self, event: &str, error: &profile::Error) {
-        let why = format!(
-            "no profile of {event}: {}",
-            error.problem().sentence()
-        );
+        let why = format!("no profile of {event}: {}", error.problem().sentence());
         self.warnings.push(profile_incomplete(&why));
     }
 

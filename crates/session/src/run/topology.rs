@@ -115,7 +115,8 @@ pub(crate) fn processes(
     if is_timed_out(topology) || (topology.is_err() && control.is_stopping()) {
         return vec![Err(BrokerError::Control {
             asked_for: "its processes",
-            reason: "it was not asked, since it did not list its queues and bindings in time".into(),
+            reason: "it was not asked, since it did not list its queues and bindings in time"
+                .into(),
             timed_out: true,
         })];
     }

@@ -26,9 +26,10 @@ pub(super) fn traced_broker(
     }
     let nodes = broker.erlang_nodes()?;
     for node in to_trace {
-        let way = nodes.get(node as usize).cloned().ok_or_else(|| {
-            BrokerError::Fault(format!("there is no node {node} to trace"))
-        })?;
+        let way = nodes
+            .get(node as usize)
+            .cloned()
+            .ok_or_else(|| BrokerError::Fault(format!("there is no node {node} to trace")))?;
         traced.nodes.insert(node, way);
     }
     Ok(traced)

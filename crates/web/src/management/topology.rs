@@ -152,7 +152,8 @@ impl Management {
             Ok(()) => Ok(first.into_sorted()),
             Err(error) if !error.is_io() => Err(self.no_answer(what, &error.to_string())),
             Err(_) if room.is_full() => {
-                let help = "name the broker's Erlang node (broker.node), which gives the first ones";
+                let help =
+                    "name the broker's Erlang node (broker.node), which gives the first ones";
                 Err(self.problem(what, "its list of bindings is too long", help))
             }
             Err(error) => Err(self.broken(what, &error.into(), deadline)),

@@ -435,10 +435,7 @@ impl Amqp10Client {
     fn take_attach<'i>(&mut self, number: u16, attach: &Attach<'_>) -> Result<Step<'i>, Violation> {
         let session = self.session(number)?;
         let Some(handle) = session.learn(attach.handle, attach.name, !attach.is_receiver) else {
-            let what = format!(
-                "an unrequested link {:?} was attached",
-                attach.name
-            );
+            let what = format!("an unrequested link {:?} was attached", attach.name);
             return Err((NOT_ALLOWED, what));
         };
         let Some(link) = session.link(handle) else {
@@ -533,10 +530,7 @@ impl Amqp10Client {
         let unknown = || {
             (
                 NOT_ALLOWED,
-                format!(
-                    "unexpected transfer on link {}",
-                    transfer.handle
-                ),
+                format!("unexpected transfer on link {}", transfer.handle),
             )
         };
         let handle = session.handle_of(transfer.handle).ok_or_else(unknown)?;

@@ -383,7 +383,8 @@ impl Framing {
         let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         if header.name.eq_ignore_ascii_case("content-length") {
             for word in words {
-                let length = decimal(word).ok_or(Unread::Broken("a length that is not a number"))?;
+                let length =
+                    decimal(word).ok_or(Unread::Broken("a length that is not a number"))?;
                 if self.content_length.is_some_and(|before| before != length) {
                     return Err(Unread::Broken("two different lengths"));
                 }

@@ -153,9 +153,8 @@ impl AbArgs {
         }
         let runs = &self.output.runs.runs;
         let turns = find::paired_folder(name, runs)?;
-        let is_run = || {
-            Path::new(name).is_dir() || name.contains('=') || find::run(name, runs).is_ok()
-        };
+        let is_run =
+            || Path::new(name).is_dir() || name.contains('=') || find::run(name, runs).is_ok();
         match (is_experiment(name), turns) {
             (true, Some(dir)) => output::line_aside(&format!(
                 "{name:?} is an experiment, which is run, and a folder of runs in turns: {} as an argument compares \

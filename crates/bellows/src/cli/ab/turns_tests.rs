@@ -114,8 +114,7 @@ fn what_becomes_of_a_pair_is_said_once() {
     // There is no room for a third.
     let (zeroth, first) = (spoiled(0, A, false), spoiled(1, B, false));
     assert!(
-        says(&[&zeroth, &first, &disturbed])
-            .ends_with("not repeated: at most 2 of 4 pairs may be")
+        says(&[&zeroth, &first, &disturbed]).ends_with("not repeated: at most 2 of 4 pairs may be")
     );
 }
 

@@ -399,7 +399,10 @@ mod tests {
         );
         let words = "bellows --for 5s --for=5s n@h --duration=5s".split(' ');
         assert_eq!(
-            again(words.map(str::to_owned), &["--duration".to_owned(), "9s".to_owned()]),
+            again(
+                words.map(str::to_owned),
+                &["--duration".to_owned(), "9s".to_owned()]
+            ),
             "bellows n@h --duration 9s"
         );
     }

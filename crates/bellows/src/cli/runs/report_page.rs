@@ -94,14 +94,8 @@ fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
     stacks::write_output(&path, page.html.as_bytes())
         .map_err(|e| Failure::io("write", &path, &e))?;
     for (why, names) in [
-        (
-            "common words kept in prose",
-            &page.ordinary,
-        ),
-        (
-            "names of built-in experiments are kept",
-            &page.kept,
-        ),
+        ("common words kept in prose", &page.ordinary),
+        ("names of built-in experiments are kept", &page.kept),
     ] {
         if !names.is_empty() {
             output::line_aside(&format!("{why}: {}", names.join(", ")));

@@ -90,7 +90,9 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
     if group.producer_count() > 0 && frames > MOST_FRAMES {
         return Err(Error::invalid(
             format!("messages of {most} bytes take {frames} frames"),
-            format!("use smaller messages or larger frames: a message has at most {MOST_FRAMES} frames"),
+            format!(
+                "use smaller messages or larger frames: a message has at most {MOST_FRAMES} frames"
+            ),
         )
         .observed(most)
         .about("message-size"));

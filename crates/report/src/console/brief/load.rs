@@ -25,7 +25,8 @@ const REACHED: f64 = 0.995;
 /// Loads other than messages.
 fn others(summary: &RunSummary) -> Vec<(&str, &ScenarioSummary)> {
     let all = summary.others();
-    all.filter(|(_, of)| of.role != ScenarioRole::Watcher).collect()
+    all.filter(|(_, of)| of.role != ScenarioRole::Watcher)
+        .collect()
 }
 
 /// Whether nothing loaded the process that was profiled.
@@ -57,7 +58,9 @@ fn broker(record: &RunRecord, summary: &RunSummary) -> String {
     let broker = broker.unwrap_or_else(|| named.join(" "));
     let place = view::place(record, of);
     let is_count = place.starts_with("over ") || place.starts_with(|c: char| c.is_ascii_digit());
-    let queue = place.strip_prefix("a ").or(is_count.then_some(place.as_str()));
+    let queue = place
+        .strip_prefix("a ")
+        .or(is_count.then_some(place.as_str()));
     let parts = [Some(broker.as_str()), queue].into_iter().flatten();
     let parts: Vec<&str> = parts.filter(|it| !it.is_empty()).collect();
     parts.join(", ")
@@ -89,7 +92,11 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
     let requested = match (summary.has_messages(), others.as_slice()) {
         (true, _) => {
             let flow = summary.flow();
-            asked(summary.messages().requested.as_ref(), flow.sent.rate, flow.closed_loop)
+            asked(
+                summary.messages().requested.as_ref(),
+                flow.sent.rate,
+                flow.closed_loop,
+            )
         }
         (false, [(_, of)]) => asked(of.requested.as_ref(), of.rate, true),
         _ => String::new(),
@@ -153,7 +160,11 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     let row = |rank, name: &str, of| Row::new(rank, name, Content::Latency(of));
     let others = others(summary);
     let mut all: Vec<(String, &LatencySummary)> = Vec::new();
-    let mut pages: Vec<_> = summary.scrapes.iter().filter(|it| it.response.count > 0).collect();
+    let mut pages: Vec<_> = summary
+        .scrapes
+        .iter()
+        .filter(|it| it.response.count > 0)
+        .collect();
     pages.sort_by_key(|it| std::cmp::Reverse(it.response.p99_ns));
     let pages = pages.into_iter().take(BESIDE);
     all.extend(pages.map(|it| (format!("page {}", it.name), &it.response)));
@@ -181,10 +192,14 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     if felt.is_empty() {
         felt.extend(messages.filled().take(1));
     }
-    all.extend(felt.into_iter().map(|(metric, of)| (metric.name().to_owned(), of)));
+    all.extend(
+        felt.into_iter()
+            .map(|(metric, of)| (metric.name().to_owned(), of)),
+    );
     let ranks = std::iter::once(Rank::Core).chain(std::iter::repeat(Rank::Main));
     let rows = ranks.zip(all);
-    rows.map(|(rank, (name, of))| row(rank, &name, of)).collect()
+    rows.map(|(rank, (name, of))| row(rank, &name, of))
+        .collect()
 }
 
 /// Messages that were lost, in words; `None` without a ledger.
@@ -199,7 +214,10 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
     let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
     let of_messages = felt.map(|metric| summary.messages().latency.get(metric).max_ns);
     let main = summary.main_load().and_then(|(_, of)| of.headline());
-    let longest = of_messages.into_iter().chain(main.map(|(_, of)| of.max_ns)).max();
+    let longest = of_messages
+        .into_iter()
+        .chain(main.map(|(_, of)| of.max_ns))
+        .max();
     let longest = longest.filter(|ns| *ns > 0);
     let longest = longest.map(|ns| format!("longest wait {}", Nanos(ns)));
     let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
@@ -363,14 +381,20 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
     let nodes = summary.nodes.iter().map(|it| three_digits(it.cpu_cores));
     let nodes = nodes.collect::<Vec<_>>().join(", ");
     let broker = match nodes.is_empty() {
-        true => used.broker.map(|it| format!("{target} {}{all}{each}", three_digits(it))),
+        true => used
+            .broker
+            .map(|it| format!("{target} {}{all}{each}", three_digits(it))),
         false => Some(format!("nodes {nodes}{all}{each}")),
     };
     let client = used.client.map(|it| match broker {
         Some(_) => format!("bellows {}", three_digits(it)),
         None => format!("bellows {}{all}", three_digits(it)),
     });
-    let text = broker.into_iter().chain(client).collect::<Vec<_>>().join(", ");
+    let text = broker
+        .into_iter()
+        .chain(client)
+        .collect::<Vec<_>>()
+        .join(", ");
     (!text.is_empty()).then(|| Row::text(Rank::Main, "CPU", &text))
 }
 

@@ -112,19 +112,29 @@ fn kind(name: &'static str, summary: RunSummary) -> Kind {
 }
 
 /// Operations of a scenario with these latencies, the whole one first.
-fn operations(scenario: &'static str, unit: &str, latencies: &[(&'static str, u64)]) -> ScenarioSummary {
+fn operations(
+    scenario: &'static str,
+    unit: &str,
+    latencies: &[(&'static str, u64)],
+) -> ScenarioSummary {
     let metric = |name| registered(scenario, name, MetricKind::Histogram);
     let all = latencies.iter();
     ScenarioSummary {
         kind: "connections".into(),
         unit: unit.into(),
         rate: 200.0,
-        counts: [(registered(scenario, "completed", MetricKind::Counter), 12_000)].into(),
+        counts: [(
+            registered(scenario, "completed", MetricKind::Counter),
+            12_000,
+        )]
+        .into(),
         requested: Some(RequestedSummary {
             rate: 200.0,
             ..RequestedSummary::default()
         }),
-        latency: all.map(|(name, count)| (metric(*name), latency(*count))).collect(),
+        latency: all
+            .map(|(name, count)| (metric(*name), latency(*count)))
+            .collect(),
         ..ScenarioSummary::default()
     }
 }
@@ -215,7 +225,10 @@ fn unthrottled(sends: bool, receives: bool) -> RunSummary {
     let mut summary = messages();
     let messages = summary.messages_mut();
     messages.requested = None;
-    let felt = messages.latency.filled().map(|(metric, of)| (metric, of.clone()));
+    let felt = messages
+        .latency
+        .filled()
+        .map(|(metric, of)| (metric, of.clone()));
     let felt = felt.filter(|(metric, _)| match *metric {
         Metric::END_TO_END => receives,
         _ => sends,
@@ -283,7 +296,12 @@ fn api() -> RunSummary {
 fn churn() -> RunSummary {
     let mut summary = messages();
     summary.scenarios.clear();
-    let steps = [("cycle", 12_000), ("connect", 12_000), ("log in", 12_000), ("close", 12_000)];
+    let steps = [
+        ("cycle", 12_000),
+        ("connect", 12_000),
+        ("log in", 12_000),
+        ("close", 12_000),
+    ];
     summary.insert("churn_brief", operations("churn_brief", "cycles", &steps));
     summary
 }
@@ -384,7 +402,11 @@ fn the_end_of_each_kind_is_as_its_golden() {
             stale.push(format!("{}:\n{text}", of.0));
         }
     }
-    assert!(stale.is_empty(), "stale: run `make ends` and look at them\n{}", stale.concat());
+    assert!(
+        stale.is_empty(),
+        "stale: run `make ends` and look at them\n{}",
+        stale.concat()
+    );
 }
 
 #[test]
@@ -408,18 +430,41 @@ fn each_kind_leads_with_what_it_is_about() {
     assert!(first("connection-churn", "connect") < first("connection-churn", "CPU"));
     let fault = "0 lost, longest wait 251 ms, node 1 back after 7.60 s";
     assert!(first("cluster-kill", fault) < 6);
-    let marked = |name: &str| lines(name).iter().filter(|line| line.starts_with("! ")).count();
-    assert_eq!((marked("missed"), marked("cluster-kill"), marked("rated")), (2, 1, 0));
+    let marked = |name: &str| {
+        lines(name)
+            .iter()
+            .filter(|line| line.starts_with("! "))
+            .count()
+    };
+    assert_eq!(
+        (marked("missed"), marked("cluster-kill"), marked("rated")),
+        (2, 1, 0)
+    );
     let more = lines("missed").join(" ");
-    assert!(more.contains("bellows runs show -v last (1 more warning)"), "{more}");
+    assert!(
+        more.contains("bellows runs show -v last (1 more warning)"),
+        "{more}"
+    );
     let few = lines("mgmt-api").join(" ");
-    assert!(few.contains("9 samples: min 92.0 us, mean 485 us, max 251 ms"), "{few}");
+    assert!(
+        few.contains("9 samples: min 92.0 us, mean 485 us, max 251 ms"),
+        "{few}"
+    );
 }
 
 /// Words of a random sentence.
 fn sentence(random: &mut Random) -> String {
     const WORDS: [&str; 10] = [
-        "the", "broker's", "queue,", "message;", "latency:", "p99", "(late)", "1.20 ms", "/var/lib/x", "generator",
+        "the",
+        "broker's",
+        "queue,",
+        "message;",
+        "latency:",
+        "p99",
+        "(late)",
+        "1.20 ms",
+        "/var/lib/x",
+        "generator",
     ];
     let length = 3 + random.below(60);
     let number = random.below(1_000_000);

@@ -128,7 +128,11 @@ fn the_time_of_several_runs_and_the_time_left_are_shown_with_each() {
     let second = runs.begin(7, at(60));
     assert_eq!(second.text(at(60)), "60 s elapsed, 7 min left");
     assert_eq!(second.text(at(120)), "2 min elapsed, 6 min left");
-    assert_eq!(second.text(at(600)), "10 min elapsed", "later than expected");
+    assert_eq!(
+        second.text(at(600)),
+        "10 min elapsed",
+        "later than expected"
+    );
     runs.end(at(180));
     let third = runs.begin(2, at(180));
     assert_eq!(third.text(at(180)), "3 min elapsed, 3 min left");

@@ -334,10 +334,9 @@ fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
             (None, false) => continue,
         };
         let becomes = match anew.iter().position(|pair| *pair == run.pair) {
-            _ if run.own && !of.is_hit(run.pair) => format!(
-                "this is a result of {}, and was not repeated",
-                run.side
-            ),
+            _ if run.own && !of.is_hit(run.pair) => {
+                format!("this is a result of {}, and was not repeated", run.side)
+            }
             Some(number) if is_made(of.pairs + number as u32) => "repeated".to_owned(),
             Some(_) if decided => "not repeated: decided before".to_owned(),
             Some(_) => "to be repeated".to_owned(),
@@ -546,9 +545,7 @@ mod tests {
         of.runs = vec![run(0, A, false, true)];
         assert_eq!(
             made_anew(&of, false),
-            [
-                "pair 1: other programs disturbed a run; not repeated: at most 0 of 1 pair may be"
-            ]
+            ["pair 1: other programs disturbed a run; not repeated: at most 0 of 1 pair may be"]
         );
     }
 

@@ -1,0 +1,43 @@
+// The time axis that all panels share: it stays at the top of the screen while they scroll below it.
+
+import type { Clock } from '../core/clock';
+import { fill, h } from '../core/dom';
+import { timeStep } from '../core/format';
+import { margins } from './panel';
+
+/** Pixels from a tick to the next at least: a time of the wall clock has room. */
+const LEAST_PX = 76;
+
+/** Round times in a stretch, so far apart that `most` of them have room; and how far apart they are. */
+export function roundTimes(
+  [from, to]: readonly [number, number],
+  most: number,
+  lag: (step: number) => number = () => 0,
+): { step: number; times: number[] } {
+  const step = timeStep((to - from) / Math.max(1, most));
+  const first = Math.ceil((from + lag(step)) / step - 1e-9);
+  const last = Math.floor((to + lag(step)) / step + 1e-9);
+  const times = Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => {
+    return Number(((first + i) * step - lag(step)).toFixed(6));
+  });
+  return { step, times };
+}
+
+/** Draws the axis of a stretch of time at the width of the panels. */
+export function drawTimeAxis(
+  element: HTMLElement,
+  visible: readonly [number, number],
+  width: number,
+  clock: Clock,
+): void {
+  const { left, right } = margins(width);
+  const inner = width - left - right;
+  const [from, to] = visible;
+  const { step, times } = roundTimes(visible, inner / LEAST_PX, clock.lag);
+  const ticks = times.map((t) => {
+    const tick = h('span', { class: 'tick' }, clock.tick(t, to - from, step));
+    tick.style.left = `${left + ((t - from) / (to - from)) * inner}px`;
+    return tick;
+  });
+  fill(element, h('span', { class: 'unit' }, clock.unit(to - from)), ticks);
+}

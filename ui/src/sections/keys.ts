@@ -1,0 +1,48 @@
+// The list of keys that `?` opens.
+
+import { button, h } from '../core/dom';
+
+const KEYS: readonly (readonly [string, string])[] = [
+  ['/', 'search functions by regular expression'],
+  ['Escape', 'leave the search box; then one step back: zoom, search, function, filters, window'],
+  ['← →', 'move the crosshair on the time axis, move between frames in the flame graph'],
+  ['Shift + ← →', 'choose a window on the time axis'],
+  ['↑ ↓', 'move between callers and callees in the flame graph'],
+  ['Enter', 'zoom to the frame; again: its share over time'],
+  ['Menu, Shift + F10', 'what else can be done with a frame or a function'],
+  ['r', 'functions of the language, or all by name'],
+  ['?', 'this list'],
+];
+
+let shown: HTMLDialogElement | null = null;
+
+/** Opens the list, or closes it. */
+export function toggleKeys(): void {
+  if (shown) {
+    shown.close();
+    return;
+  }
+  const rows = KEYS.map(([key, what]) =>
+    h('tr', {}, h('th', { scope: 'row' }, h('kbd', {}, key)), h('td', {}, what)),
+  );
+  const dialog = h(
+    'dialog',
+    { class: 'keys', 'aria-label': 'Keys' },
+    h('table', {}, h('caption', {}, 'Keys'), h('tbody', {}, rows)),
+    button('close', () => dialog.close()),
+  );
+  dialog.addEventListener('close', () => {
+    dialog.remove();
+    shown = null;
+  });
+  // Escape closes it, and is no step back of the page.
+  dialog.addEventListener('keydown', (e) => {
+    if (e.key !== 'Escape') return;
+    e.stopPropagation();
+    e.preventDefault();
+    dialog.close();
+  });
+  shown = dialog;
+  document.body.append(dialog);
+  dialog.showModal();
+}

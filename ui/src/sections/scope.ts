@@ -1,0 +1,39 @@
+// What the figures of a part of the page are of, while a window is chosen: of the window, or still of the whole phase.
+
+import { clockOf } from '../core/clock';
+import { h } from '../core/dom';
+import type { Store } from '../core/state';
+import type { RunView } from '../core/view';
+
+/** Parts whose figures are those of the window. */
+const OF_WINDOW = ['glance', 'when', 'figures', 'burn', 'latency'];
+/** Part whose chart alone is of the window. */
+const LIMIT = 'limit';
+/** Part without figures of the run. */
+const WITHOUT = 'ran';
+
+/** Marks the parts of the page while a window is chosen. */
+export function markScopes(run: RunView, store: Store, main: HTMLElement): void {
+  const clock = clockOf(run, store);
+  const parts = [...main.children].filter(
+    ({ id, className }) => (id !== '' || className === 'lead') && id !== WITHOUT,
+  );
+  const marks = parts.map((part) => {
+    const mark = h('span', { class: 'scope' });
+    (part.querySelector(':scope > header h2') ?? part.lastElementChild ?? part).after(mark);
+    return { id: part.id, mark };
+  });
+  const draw = (): void => {
+    const { window } = store.state;
+    const of = window ? `window ${window.map(clock.moment).join(' to ')}` : '';
+    for (const { id, mark } of marks) {
+      mark.hidden = window === null;
+      const whole = id === LIMIT ? `whole phase; waits: ${of}` : 'whole phase';
+      mark.textContent = OF_WINDOW.includes(id) ? of : whole;
+    }
+  };
+  store.listen((_, changed) => {
+    if (changed.has('window') || changed.has('clock')) draw();
+  });
+  draw();
+}
