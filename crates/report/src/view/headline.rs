@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use archive::{
-    BrokerSummary, Cause, Lasted, LimitedBy, PhaseSpan, RequestedSummary, RunRecord, RunState,
-    RunSummary, ScenarioSummary, Stall, Verdict,
+    BrokerSummary, Cause, FaultOutcome, Lasted, LimitedBy, PhaseSpan, RequestedSummary, RunRecord,
+    RunState, RunSummary, ScenarioSummary, Stall, Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase, ScenarioRole};
 use serde::Serialize;

@@ -477,14 +477,14 @@ fn what_a_scraped_page_took_is_told() {
 
 #[test]
 fn a_fault_is_told_with_its_time() {
-    let fault = |kind: &str, node, failed: Option<&str>| archive::FaultOutcome {
+    let fault = |kind: &str, node, failed: Option<&str>| FaultOutcome {
         kind: kind.to_owned(),
         node,
         t: 20.04,
         failed: failed.map(str::to_owned),
-        ..archive::FaultOutcome::default()
+        ..FaultOutcome::default()
     };
-    let text = |faults: Vec<archive::FaultOutcome>| {
+    let text = |faults: Vec<FaultOutcome>| {
         let summary = RunSummary {
             faults,
             ..summary()
@@ -593,12 +593,12 @@ fn where_queues_are_not_named_there_are_none() {
 #[test]
 fn a_fault_is_answered_by_loss_wait_and_return() {
     let mut killed = summary();
-    killed.faults = vec![archive::FaultOutcome {
+    killed.faults = vec![FaultOutcome {
         kind: "kill".to_owned(),
         node: Some(1),
         t: 10.0,
         back_s: Some(7.6),
-        ..archive::FaultOutcome::default()
+        ..FaultOutcome::default()
     }];
     killed.flow_mut().ledger = Some(measure::ledger::LedgerSummary::default());
     let latency = LatencySummary {

@@ -23,6 +23,7 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
         created: "2026-11-21T00:12:33Z".into(),
         command: vec!["bellows".into(), "run".into(), "stream-publish".into()],
         experiment: serde_json::json!({"name": "stream-publish"}),
+        changed_keys: Vec::new(),
         versions: Versions {
             bellows: "0.1.0".into(),
             ..Versions::default()
