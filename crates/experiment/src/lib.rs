@@ -364,7 +364,12 @@ impl Experiment {
             ..Self::default()
         };
         let mut changed = Vec::new();
-        add_changed(&self.to_json(), Some(&defaults.resolved()), "", &mut changed);
+        add_changed(
+            &self.to_json(),
+            Some(&defaults.resolved()),
+            "",
+            &mut changed,
+        );
         changed
     }
 

@@ -604,14 +604,29 @@ fn keys_that_are_not_the_defaults_are_told() {
         [[load]]\nproducers = 1\nrate = 10\n[[probe]]\nurl = \"http://h/\"\n";
     let experiment = Experiment::from_toml(text, "x.toml").unwrap();
     let changed = experiment.changed_keys();
-    for key in ["name", "broker.kind", "phases.measure", "load.0.rate", "probe.0.url"] {
+    for key in [
+        "name",
+        "broker.kind",
+        "phases.measure",
+        "load.0.rate",
+        "probe.0.url",
+    ] {
         assert!(changed.iter().any(|it| it == key), "{key}: {changed:?}");
     }
-    for key in ["threads", "ledger", "phases.drain", "load.0.producers", "probe.0.timeout"] {
+    for key in [
+        "threads",
+        "ledger",
+        "phases.drain",
+        "load.0.producers",
+        "probe.0.timeout",
+    ] {
         assert!(!changed.iter().any(|it| it == key), "{key}: {changed:?}");
     }
     let json = experiment.to_json();
     let path = |key: &str| format!("/{}", key.replace('.', "/"));
-    let unknown: Vec<_> = changed.iter().filter(|it| json.pointer(&path(it)).is_none()).collect();
+    let unknown: Vec<_> = changed
+        .iter()
+        .filter(|it| json.pointer(&path(it)).is_none())
+        .collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 }

@@ -288,7 +288,11 @@ fn outcome_of_faults(summary: &RunSummary) -> String {
     let wait = longest.map(|ns| format!("longest wait {}", Nanos(ns)));
     let back = match faults.as_slice() {
         [alone] => alone.back_s.map(|after| {
-            format!("{} back after {} s", target_of(alone), seconds_digits(after))
+            format!(
+                "{} back after {} s",
+                target_of(alone),
+                seconds_digits(after)
+            )
         }),
         _ => None,
     };

@@ -425,14 +425,16 @@ fn of_probes_beside_messages_the_worst_comes_first_in_two_lines() {
         parts.iter().map(|part| part.text.as_str()).collect()
     };
     let told = text(&summary);
-    let begin =
-        "Probe queues: end-to-end p99 900 ms, beside 54,800 msg/s through 200 classic queues for 60 s;";
+    let begin = "Probe queues: end-to-end p99 900 ms, beside 54,800 msg/s through 200 classic queues for 60 s;";
     assert!(told.starts_with(begin), "{told}");
     assert!(told.chars().count() <= MOST_LETTERS, "{told}");
     // One that fails matters more than one that is slow.
     summary.insert("probe_queue_page", requests(4_000_000, 30));
     let told = text(&summary);
-    assert!(told.starts_with("Probe queue-page: 30 of 30 requests failed"), "{told}");
+    assert!(
+        told.starts_with("Probe queue-page: 30 of 30 requests failed"),
+        "{told}"
+    );
     assert_eq!(lead(&summary), Some("probe_queue_page"));
     assert!(!told.contains("http"), "{told}");
 }
