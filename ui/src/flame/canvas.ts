@@ -68,7 +68,7 @@ export class FlameCanvas {
   private readonly space = h('div', { class: 'space' });
   private readonly view: HTMLElement;
   private readonly status = h('p', { class: 'hidden', 'aria-live': 'polite' });
-  private readonly hiddenRows = h('p', { class: 'hint hidden-rows' });
+  private readonly hiddenRows = h('p', { class: 'hidden-rows' });
   private scene: Scene | null = null;
   private found: Layout = { boxes: [], rows: 0 };
   private palette: Palette | null = null;

@@ -210,10 +210,10 @@ function operations(run: RunView): Tile[] {
 /** The figures of the first screen, those that answer what the run asks first. */
 export function firstTiles(run: RunView, whole: RunView = run): Tile[] {
   const of = run === whole ? 'the whole run' : 'the window';
-  const { ledger } = run.figures;
+  const { ledger } = whole.figures;
   const hasFaults = whole.faults.length > 0;
   const trouble = ledger !== null && ledger.lost + ledger.duplicated + ledger.corrupt > 0;
-  const fate = hasFaults ? [] : fates(run);
+  const fate = hasFaults ? [] : fates(whole).map((it) => wholePhase(it, run !== whole));
   const asked = hasFaults ? outcomeOfFaults(run, whole) : operations(run);
   const lead = hasFaults ? null : run.lead;
   const [first, ...further] = flows(run, of, lead);

@@ -6,17 +6,17 @@ import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
 
 /** Parts whose figures are those of the window. */
-const OF_WINDOW = ['glance', 'when', 'figures', 'burn', 'latency'];
+const OF_WINDOW = ['glance', 'figures', 'burn', 'latency'];
 /** Part whose chart alone is of the window. */
 const LIMIT = 'limit';
-/** Part without figures of the run. */
-const WITHOUT = 'ran';
+/** Parts without figures, or whose heading names the window itself. */
+const WITHOUT = ['ran', 'when'];
 
 /** Marks the parts of the page while a window is chosen. */
 export function markScopes(run: RunView, store: Store, main: HTMLElement): void {
   const clock = clockOf(run, store);
   const parts = [...main.children].filter(
-    ({ id, className }) => (id !== '' || className === 'lead') && id !== WITHOUT,
+    ({ id, className }) => (id !== '' || className === 'lead') && !WITHOUT.includes(id),
   );
   const marks = parts.map((part) => {
     const mark = h('span', { class: 'scope' });

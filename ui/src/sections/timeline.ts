@@ -208,9 +208,9 @@ export function timeline(
       h(
         'div',
         { class: 'tools' },
-        hasClock(run) ? wall : null,
         closer,
         reset,
+        hasClock(run) ? wall : null,
         button('SVG', () => void exportPicture(run, list, heat(), 'svg'), {
           title: 'Save as SVG',
         }),

@@ -4,11 +4,11 @@ use std::fmt::Write;
 use std::io::{self, BufRead};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::{panic, thread};
+use std::thread;
 
 use broker::{
     Broker, ClientCertificates, Config, FaultLog, Identity, Injected, Injections, Origin,
-    ServerTls, Stop, THREAD_NAME, TlsListener,
+    ServerTls, Stop, TlsListener,
 };
 use brokers::{Certificates, PlayedFault, PlayedFaults};
 use clap::Args;
@@ -79,7 +79,7 @@ impl BrokerArgs {
         let limit = config.memory_limit_bytes;
         let stop = Stop::new();
         signals::stop_broker(&stop, self.exit_with_stdin)?;
-        let broker = Broker::bind(config)?;
+        let mut broker = Broker::bind(config)?;
         let (address, secured) = (broker.local_addr(), broker.tls_addr());
         if self.exit_with_stdin {
             follow_stdin(stop.clone(), broker.fault_log())?;
@@ -91,7 +91,7 @@ impl BrokerArgs {
         if let Some(secured) = secured {
             output::print(&format!("ready amqps://{secured}\n"))?;
         }
-        serve(broker, stop)?;
+        broker.run(&stop)?;
         if harms && !self.exit_with_stdin {
             output::print(&faults_text(&log.injections()))?;
         }
@@ -153,26 +153,7 @@ fn follow_stdin(stop: Stop, log: FaultLog) -> Result<(), Failure> {
         .name("stdin".into())
         .spawn(wait)
         .map(|_| ())
-        .map_err(no_thread)
-}
-
-fn no_thread(why: io::Error) -> Failure {
-    Failure::Failed(Problem::new("cannot start a thread", why, "see ulimit -u"))
-}
-
-/// Serves on a thread of its own until `stop` is used. The frames of the command line are so large that a profiler, which
-/// copies the end of a stack, would see none of the stacks below them whole.
-fn serve(mut broker: Broker, stop: Stop) -> Result<(), Failure> {
-    // A process is called like its first thread.
-    let _ = rustix::thread::set_name(c"bellows-broker");
-    let thread = thread::Builder::new()
-        .name(THREAD_NAME.to_owned())
-        .spawn(move || broker.run(&stop))
-        .map_err(no_thread)?;
-    match thread.join() {
-        Ok(served) => Ok(served?),
-        Err(panicked) => panic::resume_unwind(panicked),
-    }
+        .map_err(|e| Failure::Failed(Problem::new("cannot start a thread", e, "see ulimit -u")))
 }
 
 fn memory(text: &str) -> Result<Bytes, String> {

@@ -71,15 +71,27 @@ fn the_demo_ends_by_naming_its_report() {
     // The command that made the run is the one that makes it again.
     let record = read_json(&only_run(dir.path()).join("run.json"));
     assert_eq!(record["command"][1], "demo");
-    // The stacks of the embedded broker reach the beginning of its thread.
-    let profile = &record["summary"]["profiles"][0];
-    let of = |key: &str| profile[key].as_f64().unwrap_or_default();
-    if of("samples") > 20.0 && of("copied_share") > 0.5 {
-        assert!(of("complete_share") > 0.9, "{profile:#}");
-    }
     let again = run(dir.path(), &["runs", "report", "last", "-o", "again.html"]);
     again.assert_ok();
     assert!(dir.path().join("again.html").is_file());
+}
+
+/// Calls of a C library keep no frame pointer, and of two stacks in three the callers were missing.
+#[test]
+fn stacks_of_the_embedded_broker_are_whole_without_copies() {
+    let dir = folder();
+    let ended = run(
+        dir.path(),
+        &demo(&["--quiet", "--set", "profile.stacks=frame-pointers"]),
+    );
+    ended.assert_ok();
+    let record = read_json(&only_run(dir.path()).join("run.json"));
+    let profile = &record["summary"]["profiles"][0];
+    let of = |key: &str| profile[key].as_f64().unwrap_or_default();
+    if of("samples") < 20.0 {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    assert!(of("complete_share") > 0.9, "{profile:#}");
 }
 
 #[test]
