@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// Run an experiment: broker, load, profile, report
     Run(run::RunArgs),
     /// Send to and receive from a running broker
-    Client(load::ClientArgs),
+    Client(Box<load::ClientArgs>),
     /// Open and close connections, channels or queues at a rate
     Churn(churn::ChurnArgs),
     /// Send HTTP requests on a schedule; measure their latency
