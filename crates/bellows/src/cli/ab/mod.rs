@@ -43,7 +43,7 @@ starts it. With --over each combination of values is a comparison of its own, a 
 and decided together: where does it help, where does it hurt? Ctrl-C ends it; what is complete is shown, and the same \
 command line with --resume goes on. A folder of runs in turns, and runs named with --with, are compared as they are: \
 another folder stands for all runs in it, and of a histogram log only latencies are known. Exit codes: 0 the same or \
-better, 3 worse, 4 cannot tell. `bellows help ab` says how it is decided.";
+better, 3 worse, 4 inconclusive. `bellows help ab` says how it is decided.";
 
 /// Options of `bellows ab`.
 #[derive(Debug, Args)]
