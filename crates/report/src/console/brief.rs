@@ -225,7 +225,7 @@ fn limited_by(verdict: &Verdict) -> Option<Row<'static>> {
     if let Some(text) = sentence.strip_prefix("limited by ") {
         return row("limited by", text);
     }
-    match sentence.strip_prefix("undecided who limits: ") {
+    match sentence.strip_prefix("undecided: ") {
         Some(text) => row("limited by", &format!("undecided: {text}")),
         None => row("verdict", sentence),
     }

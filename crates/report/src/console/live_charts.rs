@@ -249,7 +249,7 @@ mod tests {
             Trend::new(values.iter().copied(), written)
         }
         assert_eq!(of(&[3.01, f64::NAN, 3.23], ms).scale(3), "3.01–3.23 ms");
-        assert_eq!(of(&[0.301, 3.23], ms).scale(2), "301 us–3.23 ms");
+        assert_eq!(of(&[0.301, 3.23], ms).scale(2), "301 µs–3.23 ms");
         assert_eq!(of(&[0.301, 3.23], ms).scale(1), "3.23 ms");
         assert_eq!(of(&[8_114.0, 8_110.0], rate).scale(2), "8,110");
         assert_eq!(of(&[0.0, 1_284_700.0], rate).scale(2), "0–1.28 M");

@@ -397,9 +397,9 @@ mod tests {
             lines,
             [
                 "                   p50      p90      p99      max",
-                "many           3.00 us  4.00 us  5.00 us  6.00 us",
-                "fewer          3.00 us  4.00 us        -  6.00 us",
-                "few            9 samples: min 1.00 us, mean 2.00 us, max 6.00 us",
+                "many           3.00 µs  4.00 µs  5.00 µs  6.00 µs",
+                "fewer          3.00 µs  4.00 µs        -  6.00 µs",
+                "few            9 samples: min 1.00 µs, mean 2.00 µs, max 6.00 µs",
             ]
         );
     }

@@ -215,7 +215,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     let each = &summary.messages().cpu_us_each;
     // Where other load ran beside the messages, nobody knows whose time it was.
     let (head, cpu) = match each.broker.or(each.client) {
-        Some(_) => ("CPU us/msg", each),
+        Some(_) => ("CPU µs/msg", each),
         None => ("CPU cores", &summary.cpu_cores),
     };
     let sides = [

@@ -311,7 +311,7 @@ fn cpu_is_told_in_cores_where_other_load_ran_beside_the_messages() {
     run.cpu_cores = told;
     let text = summary(&shape(), &record, &run, None, Style::PLAIN);
     assert!(
-        text.contains("CPU cores") && !text.contains("us/msg"),
+        text.contains("CPU cores") && !text.contains("µs/msg"),
         "{text}"
     );
     assert!(text.contains("broker        0.52"), "{text}");
@@ -351,7 +351,7 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
                     "~112 ms",
                     "251 ms",
                     "fewer than ten samples",
-                    "CPU us/msg",
+                    "CPU µs/msg",
                     "21.9",
                 ] {
                     assert!(flowing.contains(part), "{part} at {columns}: {text}");

@@ -256,7 +256,7 @@ fn one_fault(fault: &FaultOutcome, felt: Vec<String>) -> String {
     if let Some(reason) = &fault.failed {
         parts.push(format!("it failed: {reason}"));
     } else if fault.for_good {
-        parts.push(format!("{subject} stayed away, as requested"));
+        parts.push(format!("{subject} stayed down, as requested"));
     } else if let Some(back) = fault.back_s {
         parts.push(format!("{subject} back after {} s", three_digits(back)));
     } else if fault.count.is_none() {
@@ -366,7 +366,7 @@ pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
     Some(Row::text(Rank::Core, "messages", &text))
 }
 
-/// `broker 0.38 of 2 cores (37.9 us/msg), bellows 0.45`.
+/// `broker 0.38 of 2 cores (37.9 µs/msg), bellows 0.45`.
 pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'static>> {
     let all = match record.hardware.cores {
         0 => " cores".to_owned(),
@@ -401,7 +401,7 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
 /// CPU per message, or per operation of the only load.
 fn each(summary: &RunSummary) -> Option<String> {
     if let Some(us) = summary.messages().cpu_us_each.broker {
-        return Some(format!("{} us/msg", three_digits(us)));
+        return Some(format!("{} µs/msg", three_digits(us)));
     }
     match others(summary).as_slice() {
         [(_, alone)] => {

@@ -447,7 +447,7 @@ fn each_kind_leads_with_what_it_is_about() {
     );
     let few = lines("mgmt-api").join(" ");
     assert!(
-        few.contains("9 samples: min 92.0 us, mean 485 us, max 251 ms"),
+        few.contains("9 samples: min 92.0 µs, mean 485 µs, max 251 ms"),
         "{few}"
     );
 }

@@ -71,7 +71,7 @@ fn what_puts_figures_in_doubt_stands_above_them() {
         "stream-publish: ",
         "\ninvalid: 2:",
         "\ncaution: 1:",
-        "CPU us/msg",
+        "CPU µs/msg",
         "251 ms",
         "\nnote: 0:",
         "\nreport: ",
