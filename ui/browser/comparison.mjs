@@ -21,7 +21,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const rows = page.locator('#changes tbody tr');
     assert.equal(await rows.count(), 5);
     assert.match(await rows.first().innerText(), /\+24\.0 %[\s\S]*changed, better/);
-    assert.match(await rows.last().innerText(), /inconclusive \(about 41 (pairs|runs per side) to detect 1 %\)/);
+    assert.match(
+      await rows.last().innerText(),
+      /inconclusive \(about 41 (pairs|runs per side) to detect 1 %\)/,
+    );
     // The table stands on the first screen.
     const { y, height } = await page.locator('#changes table').boundingBox();
     assert.ok(y + height <= 900, `${y + height}`);

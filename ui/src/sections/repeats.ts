@@ -85,8 +85,7 @@ export function remarks(repeats: Repeats): string[] {
   const all = repeats.runs.flatMap((run, i) => {
     const out: string[] = [];
     if (run.state !== 'complete') out.push(`run ${i + 1} is ${run.state} and not counted`);
-    if (run.apart.length > 0)
-      out.push(`run ${i + 1} is an outlier in ${run.apart.join(', ')}`);
+    if (run.apart.length > 0) out.push(`run ${i + 1} is an outlier in ${run.apart.join(', ')}`);
     return out;
   });
   const cautious = repeats.runs.filter((run) => run.cautious).length;
