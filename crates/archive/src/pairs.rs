@@ -238,6 +238,6 @@ mod tests {
         pairs.runs[0].pair = u32::MAX;
         pairs.write(dir.path()).unwrap();
         let told = PairedRuns::read(dir.path()).expect_err("no such pair");
-        assert!(told.to_string().contains("no pair's number"), "{told}");
+        assert!(told.to_string().contains("not a pair's number"), "{told}");
     }
 }

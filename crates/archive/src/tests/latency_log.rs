@@ -161,7 +161,7 @@ fn what_is_no_log_says_why() {
     );
     refused(
         "       Value     Percentile TotalCount 1/(1-Percentile)\n\n",
-        &["no HDR histogram log"],
+        &["is not an HDR histogram log"],
     );
     refused(
         line("Tag=warmup send,", 0.0, 5),

@@ -310,7 +310,7 @@ fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
     let printed = objects(&ended.stdout).remove(0);
     assert!(has_measured("trace", &printed), "{printed:#}");
     let said = format!("{} has not confirmed the clean-up", node.name);
-    let remedy = format!("`bellows erlang info {}` tells what is left", node.name);
+    let remedy = format!("`bellows erlang info {}` shows what is left", node.name);
     assert_eq!(ended.code(), Some(1), "{ended:#?}");
     for text in [&said, "no answer in 60s: it is busy", &remedy] {
         assert!(ended.stderr.contains(text), "{text}: {ended:#?}");

@@ -109,7 +109,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     twice.assert_ok();
     let told = |what: &str| twice.stderr.matches(what).count();
     assert_eq!(
-        told("later runs begin with copies\n"),
+        told("later runs start from copies\n"),
         1,
         "{}",
         twice.stderr

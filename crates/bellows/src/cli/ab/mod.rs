@@ -23,7 +23,7 @@ use crate::output;
 const EXAMPLES: &str = "\
 Examples:
   bellows ab stream-publish --b rabbitmq@/opt/rabbitmq-patched
-  bellows ab mine.toml --b-set 'broker.advanced=\"[{rabbit,[{credit_flow_default_credit,{0,0}}]}].\"'
+  bellows ab mine.toml --b-set broker.config.collect_statistics=fine
   bellows ab mine.toml --b-patch ebin/ --flame what-changed.svg
   bellows ab mine.toml --b-set load.0.queue-type=quorum --pairs 12 --until-decided
   bellows ab mine.toml --aa
