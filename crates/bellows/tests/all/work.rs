@@ -262,8 +262,9 @@ pub(crate) fn what_is_known_of_stacks_is_told(
     }
     let top = common::run(dir, &["top", "last"]);
     top.assert_ok();
+    let figures = common::figures(dir);
     for pattern in &known {
-        for text in [&ended.stdout, &top.stdout] {
+        for text in [&figures, &top.stdout] {
             assert!(text.contains(&pattern.source), "{pattern:?}: {text}");
         }
     }
