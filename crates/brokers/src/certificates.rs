@@ -219,7 +219,7 @@ mod tests {
             let error = Certificates::find_or_make(dir.path()).unwrap_err();
             let error = error.to_string();
             assert!(
-                error.contains(name) && error.contains("overwritten"),
+                error.contains(name) && error.contains("overwrites nothing"),
                 "{error}"
             );
             assert_eq!(fs::read(&path).unwrap(), b"precious");

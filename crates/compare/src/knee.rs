@@ -235,8 +235,7 @@ mod tests {
         let docs = include_str!("../../../docs/limit.md");
         let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
         let said = format!(
-            "at least {SURE_LEAP} times the rate's ({} times where the rate doubles); {LEAST_LEAP} times is enough \
-             where the step is a tenth of the whole rise.",
+            "by at least {SURE_LEAP} times the rate's factor, {} times where the rate doubles",
             2.0 * SURE_LEAP
         );
         assert!(docs.contains(&said), "{said}");

@@ -305,7 +305,7 @@ mod tests {
         );
         refused(
             &format!("[broker]\nkind = \"attach\"\n{stop}"),
-            "not started for the run",
+            "started for the run",
         );
         refused(&fault("5s", "stall", "2s"), "broker.kind = \"embedded\"");
     }

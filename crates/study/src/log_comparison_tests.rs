@@ -44,7 +44,7 @@ fn logs_of_artemis_perf_lie_beside_ours() {
         "{told}"
     );
     assert!(
-        told.contains("3 logs read as nanoseconds: a comment"),
+        told.contains("3 logs read as nanoseconds: from a comment"),
         "{told}"
     );
     assert!(!told.contains("caution"), "{told}");

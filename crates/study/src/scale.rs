@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn what_cannot_be_fitted_is_refused() {
         for (given, part) in [
-            ("load.0.producers", "no numbers"),
+            ("load.0.producers", "lacks numbers"),
             ("load.0.producers=1,2,4", "4 to 50"),
             ("load.0.producers=1,1,2,2,4", "4 to 50"),
             ("load.0.producers=1,2,4,0", "not a number of clients"),

@@ -49,7 +49,7 @@ fn a_bad_option_is_named_and_nothing_is_started() {
         ),
         (
             "client --message-size 1.0001KiB",
-            ["invalid value '1.0001KiB'", "no message size"],
+            ["invalid value '1.0001KiB'", "is not a message size"],
         ),
         (
             "client --threads 0",

@@ -204,8 +204,8 @@ fn what_is_no_definitions_or_no_api_is_refused() {
     apply("text.json", "http://127.0.0.1:1").assert_error(1, &["has no definitions"]);
     let one = ["topology", "generate", "--queues", "1", "-o", "one.json"];
     run(dir.path(), &one).assert_ok();
-    apply("one.json", "127.0.0.1").assert_error(1, &["no address of a management API"]);
-    apply("one.json", "http://u:geheim@127.0.0.1:1").assert_error(1, &["no address"]);
+    apply("one.json", "127.0.0.1").assert_error(1, &["is not the address of a management API"]);
+    apply("one.json", "http://u:geheim@127.0.0.1:1").assert_error(1, &["is not the address"]);
     apply("one.json", "http://127.0.0.1:1").assert_error(1, &["cannot import queues", "refused"]);
     // A node that takes the request and is busy.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");

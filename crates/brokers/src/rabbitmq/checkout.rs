@@ -313,7 +313,7 @@ mod tests {
         fs::create_dir_all(root.join("deps/rabbit/src")).unwrap();
         let checkout = Checkout::at(root).unwrap();
         let problem = checkout.version().unwrap_err().problem();
-        assert!(problem.cause.contains("not built"), "{problem:?}");
+        assert!(problem.cause.contains("without a build"), "{problem:?}");
         assert!(problem.help.contains("run `make`"), "{problem:?}");
         let ebin = root.join("deps/rabbit/ebin");
         fs::create_dir(&ebin).unwrap();

@@ -718,12 +718,12 @@ mod tests {
         };
         assert!(check(&with("channel_max", "100")).is_ok());
         assert!(refused(&with("listeners.tcp.default", "5672")).contains("listeners.tcp.default"));
-        assert!(refused(&with("a", "1\nlisteners.tcp.1 = 1")).contains("not a line"));
+        assert!(refused(&with("a", "1\nlisteners.tcp.1 = 1")).contains("cannot hold"));
         let words = Config {
             emulator_arguments: vec!["+S 4".into()],
             ..Config::default()
         };
-        assert!(refused(&words).contains("splits at"));
+        assert!(refused(&words).contains("at blanks"));
         assert!(
             refused(&Config {
                 schedulers: Some(0),

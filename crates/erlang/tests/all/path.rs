@@ -341,11 +341,11 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
     for (call, said) in [
         (
             "lists:map(fun(X) -> X end, [1])",
-            "no call of a function with terms",
+            "not a call of a function with terms",
         ),
-        ("erlang:halt(), ok", "no call of a function with terms"),
-        ("lists:seq(1, self())", "no call of a function with terms"),
-        ("", "no call of a function with terms"),
+        ("erlang:halt(), ok", "not a call of a function with terms"),
+        ("lists:seq(1, self())", "not a call of a function with terms"),
+        ("", "not a call of a function with terms"),
         ("lists:no_such(1)", "no such function"),
         ("lists:seqq(1, 10)", "there is seq"),
         ("lists:seq(1)", "there is /2, /3"),

@@ -644,7 +644,7 @@ mod tests {
         few.frames.iter_mut().for_each(|it| it.visible = None);
         let svg = String::from_utf8(comparison_svg(&few, "t").unwrap()).unwrap();
         assert!(
-            svg.contains("too few runs to tell") && !svg.contains("shows from"),
+            svg.contains("too few runs") && !svg.contains("shows from"),
             "{svg}"
         );
         assert!(!svg.contains("[+590 ns"), "{svg}");

@@ -390,7 +390,7 @@ mod tests {
         };
         let slow = node(&[1, 837, 119]).sentence();
         assert!(
-            slow.contains("; 2 readings took over 50.0 ms, so that"),
+            slow.contains("; 2 readings took over 50.0 ms, so the two"),
             "{slow}"
         );
         let quick = node(&[1, 2, 50]).sentence();

@@ -116,7 +116,7 @@ fn a_checkout_that_is_not_built_or_half_built_says_what_is_missing() {
     make_checkout(root);
     let refused = |missing: &str| {
         let problem = start(root, parent.path()).unwrap_err().problem();
-        assert!(problem.cause.contains("not built"), "{problem:?}");
+        assert!(problem.cause.contains("without a build"), "{problem:?}");
         assert!(problem.value.contains(missing), "{problem:?}");
         assert!(problem.help.contains("run `make`"), "{problem:?}");
     };

@@ -367,8 +367,8 @@ mod tests {
             ("amqp://h:1", "does not begin"),
             ("http://me:s3cret@h:1", "a login"),
             ("http://h:1/?a=s3cret", "a query"),
-            ("http://", "no URL"),
-            ("", "no URL"),
+            ("http://", "not a URL"),
+            ("", "not a URL"),
         ] {
             let problem = check_url(bad, "set the user").unwrap_err();
             assert!(problem.value.contains(why), "{bad}: {problem:?}");

@@ -118,7 +118,7 @@ mod tests {
         group.destinations[0].amqp091.queue_type = QueueType::Stream;
         let problem = validate(&group).unwrap_err().problem();
         assert!(
-            problem.help.starts_with("take another {queue-type}"),
+            problem.help.starts_with("use another {queue-type}"),
             "{problem:?}"
         );
         group.consumers.per_destination = 0;

@@ -126,7 +126,7 @@ fn answers_that_are_no_pages_are_told() {
     );
     let html =
         Server::start(|_| Answer::of("text/html", "", b"<!doctype html>\n<html>\n</html>\n"));
-    assert!(problem(&html).cause.contains("no page of metrics"));
+    assert!(problem(&html).cause.contains("is not a page of metrics"));
     let cut =
         Server::start(|_| Answer::of("application/openmetrics-text; version=1.0.0", "", b"a 1\n"));
     let mut plan = plan(&cut, &["a"]);
