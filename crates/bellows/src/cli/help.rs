@@ -400,7 +400,13 @@ mod tests {
     #[test]
     fn links_lead_to_topics() {
         for Topic { name, text, .. } in &TOPICS {
-            let shown = console::page(text, topic_of, console::Style::PLAIN);
+            // A screen on which no cell of a table is broken.
+            let style = console::Style {
+                terminal: true,
+                columns: 10_000,
+                ..console::Style::PLAIN
+            };
+            let shown = console::page(text, topic_of, style);
             for part in shown.split("(`bellows help ").skip(1) {
                 let (target, _) = part.split_once("`)").unwrap_or((part, ""));
                 assert!(topic(target).is_some(), "{name}: {target}");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use archive::{RunReader, RunSummary};
-use common::{folder, page_parts, run};
+use common::{figures, folder, page_parts, run};
 use measure::{LatencySummary, Metric, Nanos, Phase, Recorder};
 use serde_json::Value;
 use testkit::Random;
@@ -155,7 +155,7 @@ fn check_slices(run: &RunReader) {
     assert!(whole > 5, "{} of {}", whole, slices.len());
 }
 
-/// The console's summary has these numbers.
+/// All figures on the console have these numbers.
 fn check_console(text: &str, summary: &RunSummary) {
     for metric in Metric::MESSAGES {
         let latency = summary.messages().latency.get(metric);
@@ -205,7 +205,7 @@ fn whatever_shows_a_run_shows_the_same() {
         for (name, of) in summary.scenarios() {
             assert_eq!(run.record.scenarios[name].kind, of.kind, "{name}");
         }
-        check_console(&ended.stdout, &summary);
+        check_console(&figures(dir.path()), &summary);
         check_slices(&run);
         check_page(&page_parts(&folder.join("report.html")), &measured, &warmup);
 

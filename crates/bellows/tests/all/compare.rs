@@ -84,8 +84,8 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
         "worse",
         "ack response p50",
         "changed, worse",
-        "no pairs",
-        "although",
+        "not paired",
+        "despite",
     ] {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }

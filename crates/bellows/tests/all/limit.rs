@@ -180,7 +180,7 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
     let ended = search(&[]);
     assert_eq!(ended.code(), Some(4), "{}", ended.stderr);
     assert!(
-        ended.stdout.contains("no rate was found that does not"),
+        ended.stdout.contains("no higher rate failed"),
         "{}",
         ended.stdout
     );

@@ -1,5 +1,5 @@
-//! `bellows runs report --redact`: of runs with telling names everywhere none remains in the file, over RabbitMQ and the
-//! embedded broker, in pages of runs and of comparisons.
+//! `bellows runs report --redact`: of runs with telling names everywhere none remains in the file, over RabbitMQ
+//! and the embedded broker, in pages of runs and of comparisons.
 
 use crate::common;
 

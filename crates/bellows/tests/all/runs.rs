@@ -255,7 +255,7 @@ fn show_latency_and_rate_decide_what_a_line_holds() {
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
         let ended = run(dir.path(), &args);
         ended.assert_ok();
-        let end = ended.stdout.find("client: ").expect("summary");
+        let end = ended.stdout.find("\nclient  ").expect("summary");
         ended.stdout[..end].to_owned()
     };
     assert!(!lines(&[]).contains(" p99 "));

@@ -204,8 +204,8 @@ fn rows_say_no_more_than_the_file_does() {
     for by in ["process", "role", "connection", "vhost"] {
         let nothing = top(&["other.pb.gz", "--by", by]);
         nothing.assert_ok();
-        let said = "no Erlang process is known in this profile: it is of another program, or was taken without copies \
-                    of stacks; profile a RabbitMQ node as root (`bellows help stacks`)\n";
+        let said = "no Erlang process is known in this profile: it is of another program, or was recorded without \
+                    stack copies; profile a RabbitMQ node as root (`bellows help stacks`)\n";
         assert!(nothing.stdout.starts_with(said), "{}", nothing.stdout);
         let rows = top(&["other.pb.gz", "--by", by, "--json"]);
         assert_eq!(rows.stdout, "[]\n", "{rows:?}");

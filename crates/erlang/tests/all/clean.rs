@@ -408,7 +408,10 @@ fn another_trace_is_left_alone() {
     let said = said.expect_err("refused").to_string();
     assert!(said.contains("1 function has"), "{said}");
     let refused = Calls::count(&helper, &calls_options(), &|| false).expect_err("refused");
-    assert!(refused.to_string().contains("another trace runs"), "{refused}");
+    assert!(
+        refused.to_string().contains("another trace runs"),
+        "{refused}"
+    );
     drop(counted);
     helper.close().expect("closed");
     let counter = eval(

@@ -344,7 +344,10 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
             "not a call of a function with terms",
         ),
         ("erlang:halt(), ok", "not a call of a function with terms"),
-        ("lists:seq(1, self())", "not a call of a function with terms"),
+        (
+            "lists:seq(1, self())",
+            "not a call of a function with terms",
+        ),
         ("", "not a call of a function with terms"),
         ("lists:no_such(1)", "no such function"),
         ("lists:seqq(1, 10)", "there is seq"),

@@ -277,7 +277,10 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
     killed[48..56].copy_from_slice(&0u64.to_le_bytes());
     let profile = read(&killed).expect("a profile");
     assert!(
-        profile.notes.iter().any(|note| note.contains("is incomplete")),
+        profile
+            .notes
+            .iter()
+            .any(|note| note.contains("is incomplete")),
         "{:?}",
         profile.notes
     );

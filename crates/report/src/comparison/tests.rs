@@ -591,13 +591,13 @@ fn how_many_pairs_would_tell_is_said_of_a_figure() {
     of.b.runs = of.a.runs.clone();
     of.figures = vec![open("end-to-end p99", 35_000), open("broker memory", 186)];
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    let told = "186 pairs or more would tell of broker memory, the steadiest figure, 35,000 of end-to-end p99, the \
+    let told = "about 186 pairs are needed for broker memory, the steadiest figure, 35,000 for end-to-end p99, the \
                 noisiest";
     assert!(text.contains(told), "{text}");
     of.figures.truncate(1);
     let text = written(ComparisonFormat::Markdown, Some(&of));
     assert!(
-        text.contains("; 35,000 pairs or more would tell; so might longer"),
+        text.contains("; about 35,000 pairs are needed; longer"),
         "{text}"
     );
 }

@@ -9,7 +9,7 @@ use archive::{
 };
 use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
 
-use super::rows::{Content, Rank, Row, lines};
+use super::rows::{Content, Row, RowRank, lines};
 use super::text::{Style, sanitise};
 use crate::numbers::{count, counted, observed, percent, seconds, weight};
 use crate::text;
@@ -70,7 +70,7 @@ pub fn brief(
     if let Some(report) = report {
         let next = sanitise(&next(record, summary, hidden, run)).into_owned();
         let content = Content::End(sanitise(report).into_owned(), next);
-        rows.push(Row::new(Rank::Core, "report", content));
+        rows.push(Row::new(RowRank::Core, "report", content));
     }
     lines(rows, style).join("\n") + "\n"
 }
@@ -125,9 +125,9 @@ fn warnings(summary: &RunSummary) -> (Vec<&Warning>, usize) {
 
 fn mark(warning: &Warning) -> Row<'static> {
     let (rank, word) = match warning.tier {
-        Tier::Invalid => (Rank::Core, "invalid: "),
-        Tier::Caution => (Rank::Core, ""),
-        Tier::Note => (Rank::More, "note: "),
+        Tier::Invalid => (RowRank::Core, "invalid: "),
+        Tier::Caution => (RowRank::Core, ""),
+        Tier::Note => (RowRank::More, "note: "),
     };
     Row::mark(rank, warning.tier, &format!("{word}{}", warning.text))
 }
@@ -164,15 +164,15 @@ fn late(summary: &RunSummary) -> Option<Row<'static>> {
     };
     let items = sanitise(summary.items()).into_owned();
     let text = format!("{} of the {items} left over 1 ms late{why}", percent(share));
-    Some(Row::mark(Rank::Core, Tier::Caution, &text))
+    Some(Row::mark(RowRank::Core, Tier::Caution, &text))
 }
 
 /// Requirements that were missed, or cannot be told.
 fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
     let row = |it: &RequirementOutcome| {
         let (label, rank) = match it.met {
-            Some(false) => ("MISSED", Rank::Core),
-            _ => ("unknown", Rank::Main),
+            Some(false) => ("MISSED", RowRank::Core),
+            _ => ("unknown", RowRank::Main),
         };
         let text = format!("{}: {}", it.that, observed(it));
         Row::text(rank, label, &text).alarmed()
@@ -182,7 +182,7 @@ fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
     let more = several.clone().count().saturating_sub(MISSED);
     let more = (more > 0).then(|| {
         let text = format!("and {} more", count(more as u64));
-        Row::text(Rank::Core, "", &text)
+        Row::text(RowRank::Core, "", &text)
     });
     several.take(MISSED).map(row).chain(more).collect()
 }
@@ -193,20 +193,20 @@ fn met(all: &[RequirementOutcome]) -> Option<Row<'static>> {
     let met: Vec<String> = met
         .map(|it| format!("{} ({})", it.that, observed(it)))
         .collect();
-    (!met.is_empty()).then(|| Row::text(Rank::Spare, "met", &met.join(", ")))
+    (!met.is_empty()).then(|| Row::text(RowRank::Spare, "met", &met.join(", ")))
 }
 
 /// Error of a failed run; the command ends with its remedy.
 fn failed(summary: &RunSummary) -> Option<Row<'static>> {
     let problem = summary.error.as_ref()?;
-    Some(Row::text(Rank::Core, "failed", &problem.to_string()).alarmed())
+    Some(Row::text(RowRank::Core, "failed", &problem.to_string()).alarmed())
 }
 
 /// Programs that were the load: how each ended, and where its own figures are.
 fn programs(summary: &RunSummary) -> Vec<Row<'static>> {
     let row = |it: &ProgramSummary| {
         let text = format!("{}; its own figures are in {}", it.status, it.log);
-        Row::text(Rank::Main, "program", &text)
+        Row::text(RowRank::Main, "program", &text)
     };
     summary.programs.iter().map(row).collect()
 }
@@ -218,7 +218,7 @@ fn limited_by(verdict: &Verdict) -> Option<Row<'static>> {
     if sentence.is_empty() || is_told {
         return None;
     }
-    let row = |label: &str, text: &str| Some(Row::text(Rank::Main, label, text));
+    let row = |label: &str, text: &str| Some(Row::text(RowRank::Main, label, text));
     if matches!(verdict.cause, Some(Cause::RateMet { .. })) {
         return row("limited by", "the requested rate");
     }
@@ -242,8 +242,8 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
     let of_cpu = summary.profiles.iter().find(is_cpu);
     // Too few samples tell no shares.
     if let Some(profile) = of_cpu.filter(|it| !it.has_few_samples()) {
-        rows.extend(classes(profile).map(|text| Row::text(Rank::Main, "CPU went to", &text)));
-        rows.extend(work(profile).map(|text| Row::text(Rank::More, "whose work", &text)));
+        rows.extend(classes(profile).map(|text| Row::text(RowRank::Main, "CPU went to", &text)));
+        rows.extend(work(profile).map(|text| Row::text(RowRank::More, "whose work", &text)));
     }
     if is_recording {
         rows.extend(
@@ -261,11 +261,11 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
             )
         });
         let text = all.collect::<Vec<_>>().join(", ");
-        rows.push(Row::text(Rank::Spare, "profiles", &text));
+        rows.push(Row::text(RowRank::Spare, "profiles", &text));
     }
     let effect = summary.observer_effect.as_ref().map(text::observer_effect);
     let effect = effect.and_then(|all| all.into_iter().next());
-    rows.extend(effect.map(|text| Row::text(Rank::Main, "profiling", &text)));
+    rows.extend(effect.map(|text| Row::text(RowRank::Main, "profiling", &text)));
     rows
 }
 
@@ -273,7 +273,7 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
 fn functions(profile: &ProfileSummary) -> Vec<Row<'static>> {
     let row = |share, of: &str, name: &str| {
         let label = format!("{} {of}", percent(share));
-        Row::new(Rank::More, &label, Content::Name(name.to_owned()))
+        Row::new(RowRank::More, &label, Content::Name(name.to_owned()))
     };
     let of_language = profile.language_functions.iter().take(FUNCTIONS);
     if of_language.len() > 0 {
@@ -305,7 +305,7 @@ fn samples(profile: &ProfileSummary) -> Row<'static> {
     }
     let node = profile.node.map(|node| format!(" of node {node}"));
     let label = format!("{}{}", profile.event, node.unwrap_or_default());
-    Row::text(Rank::Main, &label, &text)
+    Row::text(RowRank::Main, &label, &text)
 }
 
 /// `kernel: network 62 %, waiting 27 %, Erlang code 8.0 %`.
@@ -341,7 +341,7 @@ fn inspections(summary: &RunSummary) -> Vec<Row<'static>> {
             more => format!("{}, and ", counted(more as u64, "more function")),
         };
         rows.push(Row::text(
-            Rank::Main,
+            RowRank::Main,
             "traced",
             &format!("{more}{}", text::trace(first)),
         ));
@@ -355,7 +355,7 @@ fn inspections(summary: &RunSummary) -> Vec<Row<'static>> {
         {
             let times = counted(*looks, "time");
             let text = format!("{times} for {} in all: {commands}", seconds(*length));
-            rows.push(Row::text(Rank::Main, "looked into", &text));
+            rows.push(Row::text(RowRank::Main, "looked into", &text));
         }
     }
     rows

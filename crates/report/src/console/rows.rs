@@ -32,8 +32,8 @@ const CUT: &str = " […]";
 
 /// How soon a row is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// Never.
+pub(super) enum RowRank {
+    /// A row that is always shown.
     Core,
     /// Where sentences of one line have no room either.
     Main,
@@ -65,13 +65,13 @@ pub(super) enum Content<'a> {
 pub(super) struct Row<'a> {
     label: String,
     content: Content<'a>,
-    rank: Rank,
+    rank: RowRank,
     /// Whether the label is a loud one.
     alarm: bool,
 }
 
 impl<'a> Row<'a> {
-    pub(super) fn new(rank: Rank, label: &str, content: Content<'a>) -> Self {
+    pub(super) fn new(rank: RowRank, label: &str, content: Content<'a>) -> Self {
         let most = match content {
             Content::Title(..) => MOST_NAME,
             _ => MOST_LABEL,
@@ -85,12 +85,12 @@ impl<'a> Row<'a> {
     }
 
     /// Words beside a label.
-    pub(super) fn text(rank: Rank, label: &str, text: &str) -> Self {
+    pub(super) fn text(rank: RowRank, label: &str, text: &str) -> Self {
         Self::new(rank, label, Content::Text(sanitise(text).into_owned()))
     }
 
     /// A sentence behind a mark.
-    pub(super) fn mark(rank: Rank, tier: Tier, text: &str) -> Self {
+    pub(super) fn mark(rank: RowRank, tier: Tier, text: &str) -> Self {
         Self::new(rank, "", Content::Mark(tier, sanitise(text).into_owned()))
     }
 
@@ -161,7 +161,7 @@ pub(super) fn lines(rows: Vec<Row<'_>>, style: Style) -> Vec<String> {
 /// The rows that a screen of [`COLUMNS`] has room for, their sentences as long as it allows.
 fn chosen(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
     let mut shown = rows.clone();
-    for (lines, least) in ROW_LINES.into_iter().zip([Rank::Spare, Rank::Main]) {
+    for (lines, least) in ROW_LINES.into_iter().zip([RowRank::Spare, RowRank::Main]) {
         loop {
             let layout = Layout::of(&rows, COLUMNS, COLUMNS);
             shown = rows.iter().map(|row| row.cut(lines, layout)).collect();
@@ -301,7 +301,11 @@ fn end(painted: &str, report: &str, next: &str, layout: Layout, style: Style) ->
     let needed = used + 2 * GAP + width(&named);
     if needed > layout.columns {
         let label = style.faint(&left("next", layout.label));
-        return vec![format!("{painted}{report}"), format!("{label}{next}")];
+        let room = layout.columns.saturating_sub(layout.label);
+        let first = std::iter::once(format!("{painted}{report}"));
+        return first
+            .chain(hung(&label, next, layout.label, room))
+            .collect();
     }
     let edge = layout.columns.min(COLUMNS).max(needed);
     let blanks = " ".repeat(edge - used - width(&named));
@@ -391,7 +395,7 @@ mod tests {
         };
         let (many, fewer, few) = (of(1_000), of(100), of(9));
         let rows = [("many", &many), ("fewer", &fewer), ("few", &few)];
-        let rows = rows.map(|(name, of)| Row::new(Rank::Core, name, Content::Latency(of)));
+        let rows = rows.map(|(name, of)| Row::new(RowRank::Core, name, Content::Latency(of)));
         let lines = lines(rows.into(), Style::PLAIN);
         assert_eq!(
             lines,
@@ -407,7 +411,7 @@ mod tests {
     #[test]
     fn rows_that_may_go_do_so_before_the_others() {
         let row = |rank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
-        let ranks = [Rank::Core, Rank::Spare, Rank::More, Rank::Main];
+        let ranks = [RowRank::Core, RowRank::Spare, RowRank::More, RowRank::Main];
         let rows: Vec<Row<'_>> = (0..20).map(|at| row(ranks[at % 4], at)).collect();
         let lines = lines(rows, Style::PLAIN);
         // All five spare ones, and none of the others.

@@ -413,8 +413,8 @@ fn operations_of(summary: &RunSummary) -> Vec<(&str, &ScenarioSummary)> {
     loads.filter(|(_, of)| of.flow.is_none()).collect()
 }
 
-/// Scenario that the run asks about, by name, where that is not its messages: whoever probes beside a load asks how long
-/// the answers take.
+/// Scenario that the run asks about, by name, where that is not its messages: whoever probes beside a load asks how
+/// long the answers take.
 pub(super) fn lead(summary: &RunSummary) -> Option<&str> {
     let others = operations_of(summary);
     let has_messages = summary.loads().any(|(_, of)| of.flow.is_some());

@@ -116,10 +116,13 @@ fn what_breaks_the_protocol_is_said() {
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
             "two different lengths",
         ),
-        ("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", "no number"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+            "not a number",
+        ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
-            "no number",
+            "not a number",
         ),
         ("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "head cannot be read"),
         ("HTTP/1.1 101 X\r\n\r\n", "changes the protocol"),

@@ -349,7 +349,7 @@ impl AbArgs {
     }
 }
 
-/// What `ab` compares.
+/// Subject of the comparison.
 enum Subject<'a> {
     /// Runs to be made of this experiment.
     Experiment(&'a str),

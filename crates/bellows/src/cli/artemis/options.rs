@@ -9,9 +9,9 @@ use crate::cli::args::{LabelArgs, from_one, size};
 use crate::cli::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use crate::cli::connect::LoginArgs;
 
-/// Options of `bellows artemis perf client`.
+/// Options of `bellows artemis perf client`, which has no `--num-connections`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("consumer_connections", |arg| arg.alias(None::<&'static str>)))]
 pub(super) struct ArtemisClientArgs {
     #[command(flatten)]
     pub(super) common: Common,

@@ -4,7 +4,7 @@ use archive::{FaultOutcome, RequestedSummary, RunRecord, RunState, RunSummary, S
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Phase, ScenarioRole};
 
 use super::super::messages;
-use super::super::rows::{Content, Rank, Row};
+use super::super::rows::{Content, Row, RowRank};
 use super::super::scenario::{called, counts_of, with_own_unit};
 use super::super::text::sanitise;
 use crate::numbers::{bytes, count, counted, duration, seconds_digits, three_digits};
@@ -40,7 +40,7 @@ pub(super) fn title(record: &RunRecord, summary: &RunSummary) -> Row<'static> {
     let flow = sanitise(&flow(record, summary)).into_owned();
     let broker = sanitise(&broker(record, summary)).into_owned();
     let broker = shortened(&broker, BROKER).into_owned();
-    Row::new(Rank::Core, &record.name, Content::Title(flow, broker))
+    Row::new(RowRank::Core, &record.name, Content::Title(flow, broker))
 }
 
 /// `RabbitMQ 4.0.5, stream`; empty where nothing is known of it.
@@ -196,7 +196,7 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
         felt.into_iter()
             .map(|(metric, of)| (metric.name().to_owned(), of)),
     );
-    let ranks = std::iter::once(Rank::Core).chain(std::iter::repeat(Rank::Main));
+    let ranks = std::iter::once(RowRank::Core).chain(std::iter::repeat(RowRank::Main));
     let rows = ranks.zip(all);
     rows.map(|(rank, (name, of))| row(rank, &name, of))
         .collect()
@@ -209,7 +209,7 @@ fn lost(summary: &RunSummary) -> Option<String> {
     Some(format!("{about}{} lost", count(ledger.lost)))
 }
 
-/// What users felt of the faults: losses, the longest wait, and when the broker was back.
+/// Effects of the faults on users: losses, the longest wait, and when the broker was back.
 pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
     let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
     let of_messages = felt.map(|metric| summary.messages().latency.get(metric).max_ns);
@@ -225,7 +225,7 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
         [] => Vec::new(),
         [only] => {
             let label = format!("{} at {} s", only.kind, seconds_digits(only.t));
-            vec![Row::text(Rank::Core, &label, &one_fault(only, felt))]
+            vec![Row::text(RowRank::Core, &label, &one_fault(only, felt))]
         }
         several => {
             let number = counted(several.len() as u64, "fault");
@@ -233,13 +233,13 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
                 true => number,
                 false => format!("{number}: {}", felt.join(", ")),
             };
-            let first = Row::text(Rank::Core, "faults", &text);
+            let first = Row::text(RowRank::Core, "faults", &text);
             let more = several.len().saturating_sub(FAULTS);
             let each = messages::faults(summary).take(FAULTS);
-            let each = each.map(|text| Row::text(Rank::More, "", &text));
+            let each = each.map(|text| Row::text(RowRank::More, "", &text));
             let more = (more > 0).then(|| {
                 let text = format!("and {} more", count(more as u64));
-                Row::text(Rank::More, "", &text)
+                Row::text(RowRank::More, "", &text)
             });
             std::iter::once(first).chain(each).chain(more).collect()
         }
@@ -292,7 +292,11 @@ pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
             true => String::new(),
             false => format!("{}: ", page.name),
         };
-        Row::text(Rank::Main, "pages", &format!("{name}{}", parts.join(", ")))
+        Row::text(
+            RowRank::Main,
+            "pages",
+            &format!("{name}{}", parts.join(", ")),
+        )
     };
     pages.into_iter().take(BESIDE).map(row).collect()
 }
@@ -316,7 +320,7 @@ pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
             true => of.unit.clone(),
             false => called(name),
         };
-        (!text.is_empty()).then(|| Row::text(Rank::Main, &label, &text))
+        (!text.is_empty()).then(|| Row::text(RowRank::Main, &label, &text))
     };
     others.iter().filter_map(row).take(BESIDE).collect()
 }
@@ -363,7 +367,7 @@ pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
         parts.extend(rest.map(|(number, what)| format!("{} {what}", count(number))));
         text += &format!("; {about}{}", parts.join(", "));
     }
-    Some(Row::text(Rank::Core, "messages", &text))
+    Some(Row::text(RowRank::Core, "messages", &text))
 }
 
 /// `broker 0.38 of 2 cores (37.9 µs/msg), bellows 0.45`.
@@ -395,7 +399,7 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
         .chain(client)
         .collect::<Vec<_>>()
         .join(", ");
-    (!text.is_empty()).then(|| Row::text(Rank::Main, "CPU", &text))
+    (!text.is_empty()).then(|| Row::text(RowRank::Main, "CPU", &text))
 }
 
 /// CPU per message, or per operation of the only load.
