@@ -111,7 +111,7 @@ fn the_commands_take_the_event_that_is_named(dir: &Path) {
 #[test]
 fn an_unknown_event_is_refused_with_those_that_are_known() {
     let dir = common::folder();
-    let known = "known are cpu, off-cpu, context-switches, page-faults";
+    let known = "cpu, off-cpu, context-switches, page-faults";
     for args in [
         &["record", "--pid", "1", "--event", "nmap"][..],
         &["top", "last", "--event", "nmap"],

@@ -175,7 +175,7 @@ fn queues_are_filled_before_the_run() {
     let args = ["--set", "load.0.destination=topic://news"];
     run(&args).assert_error(2, &["load.0.fill", "before its consumers exist"]);
     let exchange = "load.0.exchange={name=\"ex\",type=\"direct\"}";
-    run(&["--set", exchange]).assert_error(2, &["load.0.fill", "which of several queues"]);
+    run(&["--set", exchange]).assert_error(2, &["load.0.fill", "chooses between several queues"]);
     let nowhere = [
         "--set",
         exchange,
@@ -186,7 +186,7 @@ fn queues_are_filled_before_the_run() {
     ];
     let nowhere = run(&nowhere);
     assert_ne!(nowhere.code(), Some(0), "{nowhere:#?}");
-    assert!(nowhere.stderr.contains("reached none"), "{nowhere:#?}");
+    assert!(nowhere.stderr.contains("reached no queue"), "{nowhere:#?}");
     run(&["--set", "load.0.purge=true"]).assert_error(2, &["load.0.fill", "emptied"]);
     // The broker keeps ten of each queue and refuses the others.
     let limits = "load.0.arguments={x-max-length = 10, x-overflow = \"reject-publish\"}";
