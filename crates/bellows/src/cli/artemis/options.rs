@@ -9,7 +9,7 @@ use crate::cli::args::{LabelArgs, from_one, size};
 use crate::cli::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use crate::cli::connect::LoginArgs;
 
-/// Options of `bellows artemis perf client`, which has no `--num-connections`.
+/// Options of `bellows artemis perf client`. Artemis knows `--num-connections` of consumers alone.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, mut_arg("consumer_connections", |arg| arg.alias(None::<&'static str>)))]
 pub(super) struct ArtemisClientArgs {
