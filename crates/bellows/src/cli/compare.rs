@@ -254,7 +254,10 @@ impl ExistingRuns<'_> {
         readable(entries, || {
             Failure::failed(
                 format!("no run in {} matches", dir.display()),
-                "`bellows runs` lists them; `bellows run … --tag before` tags those to come",
+                format!(
+                    "`bellows runs{}` lists them; `bellows run … --tag before` tags those to come",
+                    find::runs_option(dir)
+                ),
             )
             .observed(name)
         })

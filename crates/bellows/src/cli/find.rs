@@ -3,13 +3,45 @@
 use std::path::{Path, PathBuf};
 
 use archive::{FolderKind, FolderLock, RunEntry, RunReader};
-use measure::{Problem, count, counted};
+use measure::{Problem, count, counted, shell_word};
 use stacks::{FORMATS, Profile};
 
 use crate::failure::Failure;
 
 /// Names the newest run.
 pub(super) const LAST: &str = "last";
+
+/// The option that names this folder of runs in a command that follows; empty where commands look by themselves.
+pub(super) fn runs_option(runs: &Path) -> String {
+    match runs == archive::default_runs_dir() {
+        true => String::new(),
+        false => format!(" --runs {}", folder_word(runs)),
+    }
+}
+
+/// The run's name in a command that follows; `None` for a run in the folder where commands look for the last one.
+pub(super) fn next_name(dir: &Path) -> Option<String> {
+    let is_usual = dir.parent() == Some(archive::default_runs_dir().as_path());
+    (!is_usual).then(|| folder_word(dir))
+}
+
+/// The run's name in a command that follows: the end of its id where that finds it, else its folder.
+pub(super) fn shown_name(entry: &RunEntry) -> String {
+    let ending = entry.id.rsplit('-').next().unwrap_or(&entry.id);
+    match run(ending, &archive::default_runs_dir()) {
+        Ok(found) if found == entry.dir => shell_word(ending),
+        _ => folder_word(&entry.dir),
+    }
+}
+
+/// A folder as a shell reads it back; none is taken for an option.
+pub(super) fn folder_word(dir: &Path) -> String {
+    let path = dir.display().to_string();
+    match path.starts_with('-') {
+        true => shell_word(&format!("./{path}")),
+        false => shell_word(&path),
+    }
+}
 
 /// The folder of the run that `name` means: a path, an id, a part at either end of an id that no
 /// other run has, or `last`.
@@ -39,7 +71,10 @@ pub(super) fn unreadable(entry: &RunEntry, help: Option<&str>) -> Failure {
     let why = entry.record.as_ref().err().map_or("", String::as_str);
     // A report is drawn where the record is missing or cut off, and not of another version's.
     let own = || match RunReader::open(&entry.dir) {
-        Ok(_) => "`bellows runs report` draws what is left of it".to_owned(),
+        Ok(_) => format!(
+            "`bellows runs report {}` draws what is left of it",
+            folder_word(&entry.dir)
+        ),
         Err(error) => error.problem().help,
     };
     let help = help.map_or_else(own, str::to_owned);
@@ -114,8 +149,8 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
             return Failure::failed(
                 format!("no run or file is named {name:?} (looked among {} in \
                          {})", counted(entries.len() as u64, "run"), runs.display()),
-                "`bellows runs` lists them; a part at either end of the id is enough, the experiment's name where it \
-                 has one run, or `last`",
+                format!("`bellows runs{}` lists them; a part at either end of the id is enough, the experiment's name \
+                         where it has one run, or `last`", runs_option(runs)),
             ).observed(name);
         }
         Failure::Failed(Problem::new(
@@ -285,9 +320,31 @@ mod tests {
         };
         let old = r#"{"schema": "bellows.run-record/1"}"#;
         assert_eq!(help(old, None), "use the version of bellows that wrote it");
-        assert!(help("{", None).starts_with("`bellows runs report` draws"));
+        // Without a name it would be the last one.
+        let draws = format!("`bellows runs report {}` draws", dir.path().display());
+        assert!(help("{", None).starts_with(&draws));
         // A comparison asked to leave out --resume, which nobody had given.
         assert_eq!(help(old, Some("begin anew")), "begin anew");
+    }
+
+    #[test]
+    fn commands_that_follow_name_what_lies_elsewhere() {
+        let usual = archive::default_runs_dir();
+        assert_eq!(next_name(&usual.join("x-7k2q")), None);
+        assert_eq!(runs_option(&usual), "");
+        let elsewhere = Path::new("my runs/x-7k2q");
+        let name = next_name(elsewhere);
+        assert_eq!(name.as_deref(), Some("'my runs/x-7k2q'"));
+        assert_eq!(runs_option(Path::new("-a")), " --runs ./-a");
+        let shown = shown_name(&RunEntry {
+            dir: elsewhere.to_owned(),
+            id: "x-7k2q".into(),
+            record: Err("not read".into()),
+            labels: Ok(archive::Labels::default()),
+            bytes: 0,
+            active: false,
+        });
+        assert_eq!(shown, "'my runs/x-7k2q'");
     }
 
     fn entries() -> Vec<RunEntry> {

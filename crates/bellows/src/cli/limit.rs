@@ -382,11 +382,12 @@ impl Search<'_> {
             let options: String = options
                 .map(|it| format!(" --set {}", shell_word(&it)))
                 .collect();
+            let runs = find::runs_option(&self.args.output.runs.runs);
             let experiment = shell_word(&self.args.experiment);
             SuggestedRate {
                 name: name.to_owned(),
                 rate,
-                command: format!("bellows run {experiment}{options}"),
+                command: format!("bellows run {experiment}{options}{runs}"),
             }
         };
         found.into_iter().flatten().map(of).collect()

@@ -13,7 +13,7 @@ use stacks::Profile;
 use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::command_line::{self, OPTION_NAMES};
 use super::connect::ConnectArgs;
-use super::metrics;
+use super::{find, metrics};
 use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
 use crate::signals::{self, AtOnce};
@@ -96,7 +96,7 @@ fn once(
         work,
     )?;
     metrics::finish(exporter);
-    let shown = tell(output, &carried.outcome, carried.place());
+    let shown = tell(output, &carried);
     require.write(&shape.title, std::slice::from_ref(&carried.outcome.record))?;
     carried.report?;
     shown?;
@@ -301,6 +301,14 @@ impl CarriedOut {
         let report = self.report.as_ref().ok().and_then(Option::as_deref);
         report.or(self.outcome.run_dir.as_deref())
     }
+
+    /// The run's end, as people read it.
+    pub(super) fn brief(&self, summary: &RunSummary, style: Style) -> String {
+        let place = self.place().map(|path| path.display().to_string());
+        let run = self.outcome.run_dir.as_deref().and_then(find::next_name);
+        let record = &self.outcome.record;
+        console::brief(record, summary, place.as_deref(), run.as_deref(), style)
+    }
 }
 
 /// Does the work under signals and a live view, and draws its report.
@@ -342,20 +350,16 @@ pub(super) fn carry_out(
 }
 
 /// Prints the summary: for people, or for machines and people.
-fn tell(output: &OutputArgs, outcome: &RunOutcome, place: Option<&Path>) -> Result<(), Failure> {
-    let Some(summary) = &outcome.record.summary else {
+fn tell(output: &OutputArgs, carried: &CarriedOut) -> Result<(), Failure> {
+    let Some(summary) = &carried.outcome.record.summary else {
         return Ok(());
     };
-    let place = place.map(|path| path.display().to_string());
-    let text = |summary: &RunSummary, style: Style| {
-        console::brief(&outcome.record, summary, place.as_deref(), None, style)
-    };
     if !output.json {
-        return output::print(&text(summary, output::style()));
+        return output::print(&carried.brief(summary, output::style()));
     }
     if !output.quiet {
         // Progress and summary are a courtesy here; the object is the result.
-        output::aside(&text(summary, output::style_aside()));
+        output::aside(&carried.brief(summary, output::style_aside()));
     }
     output::print_json(summary)
 }

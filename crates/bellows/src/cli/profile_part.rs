@@ -398,7 +398,10 @@ fn seconds_of(
     if found.windows.is_empty() {
         return Err(Failure::failed(
             format!("no second is known in which {condition} held"),
-            "`bellows runs report` shows what was measured in each second",
+            format!(
+                "`bellows runs report {}` shows what was measured in each second",
+                find::folder_word(&run.dir)
+            ),
         )
         .observed(found.why.unwrap_or("no second was completed")));
     }

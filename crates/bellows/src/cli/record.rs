@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args};
 use experiment::ProfileSpec;
 use measure::Length;
-use report::console::{self, Shape};
+use report::console::Shape;
 use session::{RecordOptions, Stacks, Target};
 
 use super::args::{EventArgs, OutputArgs, no_samples};
@@ -129,14 +129,9 @@ impl RecordArgs {
 }
 
 fn show(carried: &CarriedOut) -> Result<(), Failure> {
-    let place = carried.place().map(|place| place.display().to_string());
-    let record = &carried.outcome.record;
-    match (&record.summary, place.as_deref()) {
-        (Some(summary), place) => {
-            let style = output::style();
-            output::print(&console::brief(record, summary, place, None, style))
-        }
-        (None, Some(place)) => output::print(&format!("report: {place}\n")),
+    match (&carried.outcome.record.summary, carried.place()) {
+        (Some(summary), _) => output::print(&carried.brief(summary, output::style())),
+        (None, Some(place)) => output::print(&format!("report: {}\n", place.display())),
         (None, None) => Ok(()),
     }
 }

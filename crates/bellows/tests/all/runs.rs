@@ -30,6 +30,32 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).expect("file")).expect("JSON")
 }
 
+/// A run that was kept elsewhere is not the last one.
+#[test]
+fn the_next_command_names_a_run_that_is_kept_elsewhere() {
+    let dir = folder();
+    let next = |text: &str| text.rsplit("next").next().unwrap_or_default().to_owned();
+    let usual = run(dir.path(), &demo(&[]));
+    usual.assert_ok();
+    let elsewhere = run(dir.path(), &demo(&["--runs", "my runs"]));
+    elsewhere.assert_ok();
+    let run_dir = elsewhere.report();
+    let run_dir = run_dir.parent().and_then(Path::to_str).expect("a folder");
+    assert!(run_dir.starts_with("my runs/"), "{run_dir}");
+    let name = format!("'{run_dir}'");
+    assert!(next(&elsewhere.stdout).contains(&name), "{elsewhere:#?}");
+    assert!(!next(&usual.stdout).contains("runs/20"), "{usual:#?}");
+    for args in [
+        &["runs", "show", run_dir][..],
+        &["runs", "show", "last", "--runs", "my runs"],
+    ] {
+        let shown = run(dir.path(), args);
+        assert!(next(&shown.stdout).contains(&name), "{shown:#?}");
+    }
+    let shown = run(dir.path(), &["runs", "show"]);
+    assert!(!shown.stdout.contains("my runs"), "{shown:#?}");
+}
+
 #[test]
 fn the_demo_ends_by_naming_its_report() {
     let dir = folder();

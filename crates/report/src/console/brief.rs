@@ -167,15 +167,15 @@ fn late(summary: &RunSummary) -> Option<Row<'static>> {
     Some(Row::mark(RowRank::Core, Tier::Caution, &text))
 }
 
-/// Requirements that were missed, or cannot be told.
+/// Requirements that were missed, or cannot be told, with the reason.
 fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
     let row = |it: &RequirementOutcome| {
-        let (label, rank) = match it.met {
-            Some(false) => ("MISSED", RowRank::Core),
-            _ => ("unknown", RowRank::Main),
+        let label = match it.met {
+            Some(false) => "MISSED",
+            _ => "unknown",
         };
         let text = format!("{}: {}", it.that, observed(it));
-        Row::text(rank, label, &text).alarmed()
+        Row::text(RowRank::Core, label, &text).alarmed().whole()
     };
     let of = |met: Option<bool>| all.iter().filter(move |it| it.met == met);
     let several = of(Some(false)).chain(of(None));
@@ -206,7 +206,13 @@ fn failed(summary: &RunSummary) -> Option<Row<'static>> {
 fn programs(summary: &RunSummary) -> Vec<Row<'static>> {
     let row = |it: &ProgramSummary| {
         let text = format!("{}; its own figures are in {}", it.status, it.log);
-        Row::text(RowRank::Main, "program", &text)
+        let is_fine = ["exit status 0", "asked to end"]
+            .iter()
+            .any(|fine| it.status.starts_with(fine));
+        match is_fine {
+            true => Row::text(RowRank::Main, "program", &text),
+            false => Row::text(RowRank::Core, "program", &text).whole(),
+        }
     };
     summary.programs.iter().map(row).collect()
 }

@@ -591,7 +591,7 @@ impl<'a> LiveScenarios<'a> {
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
         let span = span(first.whole.is_some());
         let mut table = Table::of(&format!(
-            "{span}<|     p50|     p99|     max|  count|failed|in flight"
+            "{span:12}<|     p50|     p99|     max|  count|failed|in flight"
         ));
         table.drop_in_order(&[4, 1]);
         let mut weak = false;

@@ -68,6 +68,8 @@ pub(super) struct Row<'a> {
     rank: RowRank,
     /// Whether the label is a loud one.
     alarm: bool,
+    /// Whether its text is never cut.
+    whole: bool,
 }
 
 impl<'a> Row<'a> {
@@ -81,6 +83,7 @@ impl<'a> Row<'a> {
             content,
             rank,
             alarm: false,
+            whole: false,
         }
     }
 
@@ -100,6 +103,12 @@ impl<'a> Row<'a> {
         self
     }
 
+    /// Keeps the whole text: a part of its facts would say something else.
+    pub(super) fn whole(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+
     /// Whether it is a row of a table: of fewer than twenty samples no percentile has ten beyond it.
     fn is_in_table(&self) -> bool {
         matches!(self.content, Content::Latency(of) if of.supports(50.0))
@@ -108,10 +117,13 @@ impl<'a> Row<'a> {
     /// The row with as much of its sentence as such a number of lines holds.
     fn cut(&self, lines: usize, layout: Layout) -> Self {
         let content = match &self.content {
-            Content::Text(text) => Content::Text(cut(text, lines, layout.beside())),
+            Content::Text(text) if !self.whole => Content::Text(cut(text, lines, layout.beside())),
             Content::Mark(tier, text) => {
                 let room = layout.prose.saturating_sub(GAP);
                 Content::Mark(*tier, cut(text, lines, room))
+            }
+            Content::Title(flow, broker) => {
+                Content::Title(flow.clone(), cut(broker, lines, layout.columns))
             }
             other => other.clone(),
         };
@@ -179,26 +191,26 @@ fn chosen(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
     shown
 }
 
-/// As much of a sentence as such a number of lines holds: up to the end of a clause, else of a word.
+/// As much of a sentence as such a number of lines holds, up to the end of a clause, else of a word, and a mark.
 fn cut(text: &str, lines: usize, columns: usize) -> String {
     let fits = |text: &str| wrap_words(text, columns).len() <= lines;
     if fits(text) {
         return text.to_owned();
     }
+    let marked = |part: &str| format!("{}{CUT}", part.trim_end_matches([' ', ',', ';', ':']));
     let ends = clause_ends(text);
     for mark in [';', ':', ','] {
         let of_mark = ends.iter().rev().filter(|(_, it)| *it == mark);
         let parts = of_mark.filter_map(|(at, _)| text.get(..*at));
-        let mut long = parts.filter(|part| width(part) >= LEAST_CLAUSE);
-        if let Some(part) = long.find(|part| fits(part)) {
-            return part.to_owned();
+        let long = parts.filter(|part| width(part) >= LEAST_CLAUSE);
+        if let Some(part) = long.map(marked).find(|part| fits(part)) {
+            return part;
         }
     }
     let blanks = text.match_indices(' ').map(|(at, _)| at);
     let parts = blanks.rev().filter_map(|at| text.get(..at));
-    let parts = parts.map(|part| format!("{}{CUT}", part.trim_end_matches([' ', ',', ';', ':'])));
-    let mut parts = parts.filter(|part| fits(part));
-    parts.next().unwrap_or_else(|| text.to_owned())
+    let found = parts.map(marked).find(|part| fits(part));
+    found.unwrap_or_else(|| text.to_owned())
 }
 
 /// Where clauses end, with the mark there; not within brackets.
@@ -289,7 +301,9 @@ fn title(name: &str, flow: &str, broker: &str, layout: Layout, style: Style) -> 
     }
     let mut lines = hung(&head, flow, at, layout.columns.saturating_sub(at));
     if !broker.is_empty() {
-        lines.push(format!("{}{broker}", " ".repeat(at)));
+        let at = at.min(layout.columns.saturating_sub(width(broker)));
+        let room = layout.columns.saturating_sub(at);
+        lines.extend(hung(&" ".repeat(at), broker, at, room));
     }
     lines
 }
@@ -369,13 +383,16 @@ mod tests {
         assert_eq!(cut(text, 9, 20), text);
         assert_eq!(
             cut(text, 1, 80),
-            "the generator was late (by 3 ms, at 2 s), in all: latencies are too high"
+            "the generator was late (by 3 ms, at 2 s), in all: latencies are too high […]"
         );
         assert_eq!(
             cut(text, 1, 60),
-            "the generator was late (by 3 ms, at 2 s), in all"
+            "the generator was late (by 3 ms, at 2 s), in all […]"
         );
-        assert_eq!(cut(text, 1, 44), "the generator was late (by 3 ms, at 2 s)");
+        assert_eq!(
+            cut(text, 1, 44),
+            "the generator was late (by 3 ms, at 2 s) […]"
+        );
         assert_eq!(cut(text, 1, 29), "the generator was late […]");
         let path = "/a/very/long/path/that/is/copied";
         assert_eq!(cut(path, 1, 10), path);
@@ -406,6 +423,42 @@ mod tests {
                 "few            9 samples: min 1.00 µs, mean 2.00 µs, max 6.00 µs",
             ]
         );
+    }
+
+    #[test]
+    fn a_whole_row_is_not_cut_and_others_go_in_its_place() {
+        let long = "16,000 sent; 12,319 outstanding, 0 lost, ".repeat(10);
+        let of = |at: usize| Row::text(RowRank::Main, &format!("row {at}"), &long);
+        let whole = Row::text(RowRank::Core, "messages", &long).whole();
+        let rows: Vec<Row<'_>> = std::iter::once(whole).chain((0..9).map(of)).collect();
+        let lines = lines(rows, Style::PLAIN).join(" ");
+        let words: Vec<&str> = lines.split_whitespace().collect();
+        let text = words.join(" ");
+        let first = format!("messages {}", long.trim());
+        assert!(text.starts_with(&first), "{text}");
+        let cut = "row 0 16,000 sent; 12,319 outstanding, 0 lost, 16,000 sent […]";
+        assert!(text.contains(cut), "{text}");
+        assert!(!text.contains("row 8"), "{text}");
+    }
+
+    #[test]
+    fn no_word_of_the_broker_is_cut() {
+        for columns in 60..=100 {
+            let style = Style {
+                columns,
+                ..Style::PLAIN
+            };
+            for name in ["demo", "a-name-of-forty-letters-that-is-its-longest"] {
+                let broker = "Apache ActiveMQ Artemis 2.40.0 with plugins, 10 quorum queues";
+                let title = Content::Title("100 msg/s for 20 s".into(), broker.into());
+                let lines = lines(vec![Row::new(RowRank::Core, name, title)], style);
+                let is_wide = |line: &String| width(line) > columns;
+                assert!(!lines.iter().any(is_wide), "{lines:#?}");
+                let text = lines.join(" ");
+                let words: Vec<&str> = text.split_whitespace().collect();
+                assert!(words.join(" ").ends_with(broker), "{columns}: {lines:#?}");
+            }
+        }
     }
 
     #[test]

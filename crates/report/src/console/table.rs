@@ -215,7 +215,13 @@ impl Table {
         turned
     }
 
+    /// Adds a row, of at most as many cells as there are heads.
     pub(super) fn row(&mut self, cells: Vec<String>) {
+        debug_assert!(
+            cells.len() <= self.heads.len(),
+            "more cells than heads: {cells:?} below {:?}",
+            self.heads
+        );
         self.rows.push(cells);
     }
 

@@ -83,10 +83,10 @@ impl ShowArgs {
                     &entry.dir
                 };
                 let place = place.display().to_string();
-                let (place, id) = (Some(place.as_str()), Some(entry.id.as_str()));
+                let (place, name) = (Some(place.as_str()), find::shown_name(&entry));
                 text.push_str(&match self.verbose {
                     true => console::summary(&shape(record), record, summary, place, style),
-                    false => console::brief(record, summary, place, id.map(ending), style),
+                    false => console::brief(record, summary, place, Some(&name), style),
                 });
             }
             None => {
@@ -124,11 +124,6 @@ impl NoteArgs {
             labels.note = Some(self.text).filter(|text| !text.is_empty());
         })
     }
-}
-
-/// The end of a run's id, by which commands find it.
-fn ending(id: &str) -> &str {
-    id.rsplit('-').next().unwrap_or(id)
 }
 
 /// The parts of a run, from its summary and, of those that sent or got nothing, from its experiment.

@@ -1,6 +1,7 @@
 //! Rows on the load: requested and achieved rates, latencies, faults, messages, operations, pages and CPU.
 
 use archive::{FaultOutcome, RequestedSummary, RunRecord, RunState, RunSummary, ScenarioSummary};
+use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Phase, ScenarioRole};
 
 use super::super::messages;
@@ -17,8 +18,8 @@ const STEPS: usize = 7;
 const BESIDE: usize = 3;
 /// Faults that have rows of their own.
 const FAULTS: usize = 4;
-/// Letters of the broker's name and version.
-const BROKER: usize = 40;
+/// Letters of a word of the broker's name and version.
+const WORD: usize = 40;
 /// A rate below this share of the requested one was not reached.
 const REACHED: f64 = 0.995;
 
@@ -39,7 +40,8 @@ pub(super) fn is_recording(summary: &RunSummary) -> bool {
 pub(super) fn title(record: &RunRecord, summary: &RunSummary) -> Row<'static> {
     let flow = sanitise(&flow(record, summary)).into_owned();
     let broker = sanitise(&broker(record, summary)).into_owned();
-    let broker = shortened(&broker, BROKER).into_owned();
+    let words: Vec<_> = broker.split(' ').map(|it| shortened(it, WORD)).collect();
+    let broker = words.join(" ");
     Row::new(RowRank::Core, &record.name, Content::Title(flow, broker))
 }
 
@@ -56,12 +58,14 @@ fn broker(record: &RunRecord, summary: &RunSummary) -> String {
     let named: Vec<&str> = named.filter(|it| !it.is_empty()).collect();
     let broker = record.versions.broker.clone();
     let broker = broker.unwrap_or_else(|| named.join(" "));
+    // Whose broker is embedded, readers know.
+    let broker = broker.strip_prefix("bellows ").unwrap_or(&broker);
     let place = view::place(record, of);
     let is_count = place.starts_with("over ") || place.starts_with(|c: char| c.is_ascii_digit());
     let queue = place
         .strip_prefix("a ")
         .or(is_count.then_some(place.as_str()));
-    let parts = [Some(broker.as_str()), queue].into_iter().flatten();
+    let parts = [Some(broker), queue].into_iter().flatten();
     let parts: Vec<&str> = parts.filter(|it| !it.is_empty()).collect();
     parts.join(", ")
 }
@@ -225,7 +229,7 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
         [] => Vec::new(),
         [only] => {
             let label = format!("{} at {} s", only.kind, seconds_digits(only.t));
-            vec![Row::text(RowRank::Core, &label, &one_fault(only, felt))]
+            vec![Row::text(RowRank::Core, &label, &one_fault(only, felt)).whole()]
         }
         several => {
             let number = counted(several.len() as u64, "fault");
@@ -233,13 +237,13 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
                 true => number,
                 false => format!("{number}: {}", felt.join(", ")),
             };
-            let first = Row::text(RowRank::Core, "faults", &text);
+            let first = Row::text(RowRank::Core, "faults", &text).whole();
             let more = several.len().saturating_sub(FAULTS);
             let each = messages::faults(summary).take(FAULTS);
-            let each = each.map(|text| Row::text(RowRank::More, "", &text));
+            let each = each.map(|text| Row::text(RowRank::Main, "", &text).whole());
             let more = (more > 0).then(|| {
                 let text = format!("and {} more", count(more as u64));
-                Row::text(RowRank::More, "", &text)
+                Row::text(RowRank::Main, "", &text)
             });
             std::iter::once(first).chain(each).chain(more).collect()
         }
@@ -267,10 +271,10 @@ fn one_fault(fault: &FaultOutcome, felt: Vec<String>) -> String {
     parts.join(", ")
 }
 
-/// Sizes and costs of pages of metrics, the slowest page first.
+/// Sizes and costs of pages of metrics: those with failures first, then the slowest.
 pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
     let mut pages: Vec<_> = summary.scrapes.iter().collect();
-    pages.sort_by_key(|it| std::cmp::Reverse(it.response.p99_ns));
+    pages.sort_by_key(|it| (it.failed == 0, std::cmp::Reverse(it.response.p99_ns)));
     let is_alone = pages.len() == 1;
     let row = |page: &archive::ScrapedPage| {
         let mut parts = vec![format!("{} read", count(page.completed))];
@@ -292,27 +296,41 @@ pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
             true => String::new(),
             false => format!("{}: ", page.name),
         };
-        Row::text(
-            RowRank::Main,
-            "pages",
-            &format!("{name}{}", parts.join(", ")),
-        )
+        let text = format!("{name}{}", parts.join(", "));
+        outcome("pages", &text, page.failed > 0)
     };
     pages.into_iter().take(BESIDE).map(row).collect()
 }
 
-/// Outcome of operations other than messages; warnings have the reasons of failures.
+/// Outcome of a load: with failures it is never left out, nor cut.
+fn outcome(label: &str, text: &str, has_failed: bool) -> Row<'static> {
+    match has_failed {
+        true => Row::text(RowRank::Core, label, text).whole(),
+        false => Row::text(RowRank::Main, label, text),
+    }
+}
+
+/// Whether operations of a scenario failed.
+fn has_failed(of: &ScenarioSummary) -> bool {
+    let mut counts = counts_of(&of.counts, MetricKind::Counter);
+    counts.any(|(metric, number)| metric.name() == "failed" && number > 0)
+}
+
+/// Outcome of operations other than messages, those with failures first; warnings have the reasons.
 pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
-    let others = others(summary);
+    let mut others = others(summary);
+    others.sort_by_key(|(_, of)| !has_failed(of));
     let is_alone = others.len() == 1 && !summary.has_messages();
     let row = |(name, of): &(&str, &ScenarioSummary)| {
         let counts = counts_of(&of.counts, MetricKind::Counter);
         let counts = counts.filter(|(metric, number)| *number > 0 && metric.name() != "begun");
         let counts = counts.map(|(metric, number)| {
             let info = metric.info();
-            match info.name.starts_with("status ") {
-                true => format!("{} {}", info.name, count(number)),
-                false => format!("{} {}", with_own_unit(number, info.unit), info.name),
+            let number = with_own_unit(number, info.unit);
+            match info.name {
+                name if name == info.unit => number,
+                name if name.starts_with("status ") => format!("{name} {number}"),
+                name => format!("{number} {name}"),
             }
         });
         let text = counts.collect::<Vec<_>>().join(", ");
@@ -320,12 +338,12 @@ pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
             true => of.unit.clone(),
             false => called(name),
         };
-        (!text.is_empty()).then(|| Row::text(RowRank::Main, &label, &text))
+        (!text.is_empty()).then(|| outcome(&label, &text, has_failed(of)))
     };
     others.iter().filter_map(row).take(BESIDE).collect()
 }
 
-/// `230,000 sent and received; 0 lost, 0 duplicated`.
+/// `230,000 sent and received; 0 lost, 0 duplicated`; where some are missing, these come first.
 pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
     if !summary.has_messages() {
         return None;
@@ -342,32 +360,43 @@ pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
         text += &format!(", {} confirmed", count(done));
     }
     if let Some(ledger) = flow.ledger {
-        let about = if ledger.exact { "" } else { "about " };
         // The fault's row has the losses.
         let has_lost = summary.faults.is_empty();
-        let all = [
-            (ledger.lost, "lost", has_lost),
-            (ledger.duplicated, "duplicated", true),
-        ];
-        let all = all.into_iter().filter(|it| it.2);
-        let mut parts: Vec<String> = all
-            .map(|(number, what, _)| format!("{} {what}", count(number)))
-            .collect();
-        let rest = [
-            (ledger.duplicated_redelivered, "redelivered"),
-            (ledger.reordered, "reordered"),
-            (ledger.corrupt, "corrupt"),
-            (ledger.outstanding, "outstanding"),
-            (ledger.returned, "returned"),
-            (ledger.unconfirmed_missing, "unconfirmed and missing"),
-            (ledger.unconfirmed_delivered, "unconfirmed but delivered"),
-            (ledger.foreign, "foreign"),
-        ];
-        let rest = rest.into_iter().filter(|(number, _)| *number > 0);
-        parts.extend(rest.map(|(number, what)| format!("{} {what}", count(number))));
-        text += &format!("; {about}{}", parts.join(", "));
+        let outcomes = outcomes(&ledger, has_lost);
+        let is_missing =
+            has_lost && ledger.lost > 0 || ledger.unconfirmed_missing > 0 || ledger.outstanding > 0;
+        text = match is_missing {
+            true => format!("{outcomes}; {text}"),
+            false => format!("{text}; {outcomes}"),
+        };
     }
-    Some(Row::text(RowRank::Core, "messages", &text))
+    Some(Row::text(RowRank::Core, "messages", &text).whole())
+}
+
+/// `0 lost, 12,319 outstanding, 0 duplicated`: missing messages, then the others.
+fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
+    let about = if ledger.exact { "" } else { "about " };
+    let lost = has_lost.then_some((ledger.lost, "lost", true));
+    let further = [
+        (ledger.unconfirmed_missing, "unconfirmed and missing", false),
+        (ledger.outstanding, "outstanding", false),
+        (ledger.duplicated, "duplicated", true),
+        (ledger.duplicated_redelivered, "redelivered", false),
+        (ledger.reordered, "reordered", false),
+        (ledger.corrupt, "corrupt", false),
+        (ledger.returned, "returned", false),
+        (
+            ledger.unconfirmed_delivered,
+            "unconfirmed but delivered",
+            false,
+        ),
+        (ledger.foreign, "foreign", false),
+    ];
+    let all = lost.into_iter().chain(further);
+    let shown = all.filter(|(number, _, always)| *always || *number > 0);
+    let parts = shown.map(|(number, what, _)| format!("{} {what}", count(number)));
+    let parts: Vec<String> = parts.collect();
+    format!("{about}{}", parts.join(", "))
 }
 
 /// `broker 0.38 of 2 cores (37.9 µs/msg), bellows 0.45`.

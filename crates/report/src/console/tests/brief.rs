@@ -6,16 +6,17 @@ use std::fs;
 use std::path::Path;
 
 use archive::{
-    Cause, FaultOutcome, LimitedBy, NodeSummary, ProgramSummary, RequestedSummary,
+    Cause, FaultOutcome, LimitedBy, NodeSummary, ProgramSummary, QuantityUnit, RequestedSummary,
     RequirementOutcome, ScenarioSummary, ScrapedPage, TraceSummary, Verdict,
 };
-use measure::MetricKind;
 use measure::ledger::LedgerSummary;
+use measure::{MetricInfo, MetricKind};
 use stacks::{Class, ClassShare, WorkShare};
 use testkit::Random;
 
 use super::scenario::registered;
 use super::*;
+use crate::numbers::{count, observed};
 
 /// Folder of the goldens.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/console/tests/brief");
@@ -293,6 +294,62 @@ fn api() -> RunSummary {
     summary
 }
 
+/// Four probes beside messages, of which the last one failed, missed what was required, and got an answer of few bytes.
+fn refused() -> RunSummary {
+    static BYTES: MetricInfo = MetricInfo {
+        key: "probe_brief_bytes",
+        name: "bytes",
+        unit: "bytes",
+        kind: MetricKind::Counter,
+        scenario: "probe_brief9",
+        part: false,
+        meaning: "bytes",
+    };
+    let mut summary = api();
+    for name in ["probe_brief3", "probe_brief9"] {
+        let alike = operations(name, "requests", &[("response", 30)]);
+        summary.insert(name, alike);
+    }
+    let failed = summary.scenarios.get_mut("probe_brief9").expect("a probe");
+    let counter = |name| registered("probe_brief9", name, MetricKind::Counter);
+    failed.counts = [
+        (counter("completed"), 42),
+        (counter("failed"), 38),
+        (Metric::register(&BYTES), 22_600),
+    ]
+    .into();
+    summary.requirements = vec![
+        RequirementOutcome {
+            that: "brief9 failed = 0".into(),
+            met: Some(false),
+            observed: Some(38.0),
+            unit: QuantityUnit::Count,
+            ..RequirementOutcome::default()
+        },
+        RequirementOutcome {
+            that: "nope failed = 0".into(),
+            why: Some("no probe has this name: queues, queue-page, brief3, brief9".into()),
+            ..RequirementOutcome::default()
+        },
+    ];
+    summary
+}
+
+/// Messages of which most did not arrive before the end.
+fn outstanding() -> RunSummary {
+    let mut summary = messages();
+    let flow = summary.flow_mut();
+    (flow.sent.total, flow.received.total) = (16_000, 3_681);
+    flow.ledger = Some(LedgerSummary {
+        sent: 16_000,
+        delivered: 3_681,
+        outstanding: 12_319,
+        exact: true,
+        ..LedgerSummary::default()
+    });
+    summary
+}
+
 fn churn() -> RunSummary {
     let mut summary = messages();
     summary.scenarios.clear();
@@ -335,7 +392,15 @@ fn kinds() -> Vec<Kind> {
     let mut beside = messages();
     let cycles = operations("churn_brief", "cycles", &[("cycle", 12_000)]);
     beside.insert("churn_brief", cycles);
+    let mut demo = kind("demo", messages());
+    demo.1.versions.broker = Some("bellows embedded broker 0.1.0".into());
+    demo.1.experiment = serde_json::json!({
+        "load": [{"destination": "queue://demo", "queue-type": "classic"}]
+    });
     vec![
+        demo,
+        kind("refused", refused()),
+        kind("outstanding", outstanding()),
         kind("rated", messages()),
         kind("stream-publish", unthrottled(true, false)),
         kind("stream-consume", unthrottled(false, true)),
@@ -358,10 +423,53 @@ fn end(of: &Kind, columns: usize) -> String {
     brief(&of.1, &of.2, Some(REPORT), None, terminal(columns))
 }
 
-/// Rules of every end: lines, columns, whole words, and nothing said twice.
+/// Labels of rows that are left out where there is no room.
+const LEFT_OUT: [&str; 7] = [
+    "CPU  ",
+    "CPU went to  ",
+    "limited by  ",
+    "verdict  ",
+    "whose work  ",
+    "profiles  ",
+    "met  ",
+];
+
+/// Facts that every end has as a whole, whatever has no room.
+fn facts(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
+    let broker = record.versions.broker.as_deref().unwrap_or_default();
+    let mut facts = vec![broker.trim_start_matches("bellows ").to_owned()];
+    let of = |met: Option<bool>| summary.requirements.iter().filter(move |it| it.met == met);
+    let unmet = of(Some(false)).chain(of(None)).take(2);
+    facts.extend(unmet.map(|it| format!("{}: {}", it.that, observed(it))));
+    if let [only] = summary.faults.as_slice() {
+        facts.extend(only.failed.iter().map(|why| format!("it failed: {why}")));
+    }
+    if let Some(ledger) = summary.flow().ledger.filter(|_| summary.has_messages()) {
+        let all = [
+            (ledger.lost, "lost"),
+            (ledger.unconfirmed_missing, "unconfirmed and missing"),
+            (ledger.outstanding, "outstanding"),
+            (ledger.duplicated, "duplicated"),
+            (ledger.foreign, "foreign"),
+        ];
+        let all = all.into_iter().filter(|(number, _)| *number > 0);
+        facts.extend(all.map(|(number, what)| format!("{} {what}", count(number))));
+    }
+    let failures = summary.others().flat_map(|(_, of)| &of.counts);
+    let failures = failures.filter(|(metric, number)| metric.name() == "failed" && **number > 0);
+    facts.extend(failures.map(|(_, number)| format!("{} failed", count(*number))));
+    facts
+}
+
+/// Rules of every end: facts, lines, columns, whole words, and nothing said twice.
 fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
     let shown = |style| brief(record, summary, Some(REPORT), None, style);
     let pipe = shown(Style::PLAIN);
+    let whole = flowing(&pipe);
+    let mut facts = facts(record, summary).into_iter();
+    if let Some(fact) = facts.find(|it| !whole.contains(&flowing(it))) {
+        return Some(format!("missing: {fact}\n{pipe}"));
+    }
     let words: BTreeSet<&str> = pipe.split_whitespace().chain(["next"]).collect();
     let mut sentences: Vec<&str> = pipe.lines().filter(|line| line.len() > 30).collect();
     sentences.sort_unstable();
@@ -370,7 +478,10 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
     }
     for columns in [60, 72, 80, 99, 120, 160, 200] {
         let text = shown(terminal(columns));
-        if columns >= 80 && text.lines().count() > 15 {
+        let could_be_shorter = text
+            .lines()
+            .any(|line| LEFT_OUT.iter().any(|label| line.starts_with(label)));
+        if columns >= 80 && text.lines().count() > 15 && could_be_shorter {
             return Some(format!("{columns}: {} lines\n{text}", text.lines().count()));
         }
         let is_wide = |line: &&str| width(line) > columns && !line.contains(REPORT);
@@ -428,6 +539,19 @@ fn each_kind_leads_with_what_it_is_about() {
     assert!(first("mgmt-api", "queues response") < first("mgmt-api", "ack response"));
     assert!(first("scrape-storm", "page per-object") < first("scrape-storm", "ack response"));
     assert!(first("connection-churn", "connect") < first("connection-churn", "CPU"));
+    let has = |name: &str, part: &str| assert!(lines(name).join("\n").contains(part), "{part}");
+    has("demo", "as requested");
+    has("demo", "  embedded broker 0.1.0, classic queue");
+    has("refused", "MISSED ");
+    has("refused", "  42 completed, 38 failed, 22.6 kB\n");
+    let lost = "0 lost, 12,319 outstanding, 0 duplicated; 16,000 sent, 3,681";
+    has("outstanding", lost);
+    has("crash", "0 duplicated, 40 redelivered, 2");
+    has("stream-publish", "1.9 of 2 cores […]\n");
+    for name in ["demo", "outstanding", "crash", "stream-publish"] {
+        let number = lines(name).len();
+        assert!(number <= 15, "{name}: {number}");
+    }
     let fault = "0 lost, longest wait 251 ms, node 1 back after 7.60 s";
     assert!(first("cluster-kill", fault) < 6);
     let marked = |name: &str| {
@@ -454,6 +578,17 @@ fn each_kind_leads_with_what_it_is_about() {
 
 /// Words of a random sentence.
 fn sentence(random: &mut Random) -> String {
+    let most = 3 + random.below(60);
+    words(random, most)
+}
+
+/// Few words, as of a requirement.
+fn phrase(random: &mut Random) -> String {
+    let most = 1 + random.below(8);
+    words(random, most)
+}
+
+fn words(random: &mut Random, number_of_words: u64) -> String {
     const WORDS: [&str; 10] = [
         "the",
         "broker's",
@@ -466,9 +601,8 @@ fn sentence(random: &mut Random) -> String {
         "/var/lib/x",
         "generator",
     ];
-    let length = 3 + random.below(60);
     let number = random.below(1_000_000);
-    let words = (0..length).map(|_| random.of(&WORDS));
+    let words = (0..number_of_words).map(|_| random.of(&WORDS));
     format!("{number} {}", words.collect::<Vec<_>>().join(" "))
 }
 
@@ -485,9 +619,10 @@ fn random_kind(random: &mut Random) -> (RunRecord, RunSummary) {
     }
     for _ in 0..random.below(6) {
         summary.requirements.push(RequirementOutcome {
-            that: sentence(random),
+            that: phrase(random),
             met: random.of(&[Some(true), Some(false), None]),
-            observed: Some(random.below(1_000_000) as f64),
+            observed: (!random.one_in(3)).then_some(random.below(1_000_000) as f64),
+            why: random.one_in(2).then(|| phrase(random)),
             ..RequirementOutcome::default()
         });
     }
@@ -495,7 +630,7 @@ fn random_kind(random: &mut Random) -> (RunRecord, RunSummary) {
         summary.faults.push(FaultOutcome {
             kind: random.of(&["kill", "stop", "stall"]).into(),
             t: number as f64 * 10.0 + random.below(9_000) as f64 / 1e3,
-            failed: random.one_in(3).then(|| sentence(random)),
+            failed: random.one_in(3).then(|| phrase(random)),
             back_s: random.one_in(2).then_some(7.6),
             ..FaultOutcome::default()
         });
@@ -509,10 +644,34 @@ fn random_kind(random: &mut Random) -> (RunRecord, RunSummary) {
         let sentence = format!("limited by the broker: {}", sentence(random));
         summary.verdict = verdict(LimitedBy::Broker, Cause::Unclear, &sentence);
     }
+    let brokers = [
+        "RabbitMQ 4.0.5",
+        "bellows embedded broker 0.1.0",
+        "Apache ActiveMQ Artemis 2.40.0 (nightly build of 2026-11-21)",
+    ];
+    record.versions.broker = Some(random.of(&brokers).into());
+    if random.one_in(3) {
+        let counter = |name| registered("probe_brief9", name, MetricKind::Counter);
+        let mut failed = operations("probe_brief9", "requests", &[("response", 30)]);
+        failed.counts = ["completed", "failed", "late", "timed out", "status 5xx"]
+            .map(|name| (counter(name), random.below(100_000)))
+            .into();
+        summary.insert("probe_brief9", failed);
+    }
     let of = latency(random.of(&[1, 9, 30, 1_000, 1_000_000]));
     if summary.has_messages() {
         let latency = std::iter::once((Metric::ACK_RESPONSE, of));
         summary.messages_mut().latency = latency.collect();
+        let mut number = || random.of(&[0, 0, 7, 12_319, 3_000_000]);
+        summary.flow_mut().ledger = Some(LedgerSummary {
+            lost: number(),
+            outstanding: number(),
+            unconfirmed_missing: number(),
+            duplicated: number(),
+            foreign: number(),
+            exact: number() > 0,
+            ..LedgerSummary::default()
+        });
     }
     (record, summary)
 }

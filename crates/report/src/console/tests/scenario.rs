@@ -365,6 +365,28 @@ fn what_is_requested_beside_messages_is_on_every_screen() {
     }
 }
 
+/// Heads and cells of the table of scenarios, to the letter.
+#[test]
+fn two_probes_beside_messages_have_a_cell_below_each_head() {
+    let golden = [
+        "measured              p50       p99       max    count  failed  in flight",
+        "beside response   5.00 ms  ~5.00 ms   5.00 ms      100       7          3",
+        "other response    5.00 ms  ~5.00 ms   5.00 ms      100       7          3",
+    ];
+    for columns in [80, 120] {
+        let text = beside_messages(columns, 24, &[]);
+        let lines: Vec<&str> = text.lines().collect();
+        let first = lines.iter().position(|line| *line == golden[0]);
+        let first = first.unwrap_or_else(|| panic!("{columns}: {text}"));
+        assert_eq!(&lines[first..first + 3], golden, "{columns}: {text}");
+    }
+    // A narrow screen has neither count nor median, and keeps the worst and the failures.
+    let text = beside_messages(60, 24, &[]);
+    let row = text.lines().find(|line| line.starts_with("other response"));
+    let row = flowing(row.unwrap_or(&text));
+    assert_eq!(row, "other response ~5.00 ms 5.00 ms 7 3", "{text}");
+}
+
 /// Spare rows of a low screen show the most important figures, zeros last.
 #[test]
 fn free_rows_have_what_tells_most() {
