@@ -44,8 +44,8 @@ pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
         let _ = pages.write_all(out::harmless(text).as_bytes());
     }
     match pager.wait() {
-        // The shell found no such program.
-        Ok(status) if status.code() == Some(127) => print(text),
+        // The shell found no such program, or may not run it.
+        Ok(status) if matches!(status.code(), Some(126 | 127)) => print(text),
         _ => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use toml::Value;
 
 use super::error::explained;
 use super::flat_table::ReplaceAt;
-use super::{Experiment, ExperimentError};
+use super::{Experiment, ExperimentError, left_out};
 
 /// The experiment with `path=value` applied, which this option was given.
 pub(super) fn edited(
@@ -31,6 +31,9 @@ pub(super) fn edited(
         | ["broker", "oauth2", "parameters", _] => read_text(value.trim()),
         _ => read_value(value.trim()),
     };
+    if left_out::stand_in(&value, &parts.join(".")).is_some() {
+        return Err(fail(left_out::refused()));
+    }
     replace(&mut root, &parts, value).map_err(fail)?;
     let read = Experiment::deserialize(root);
     let read = read.map_err(|e| fail(explained(e.message())))?;

@@ -9,8 +9,8 @@ mod error;
 mod fault_spec;
 mod flat_table;
 mod grammar;
+mod left_out;
 mod load_spec;
-mod memory_spec;
 mod nodes_spec;
 mod once;
 mod origin;
@@ -304,11 +304,12 @@ impl Experiment {
     /// [`Experiment::validate`] checks the rest once all edits are made.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
         let read = toml::from_str::<Self>(text);
-        let read = read.map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
-        Ok(Self {
-            origin: Origin::file(origin, text),
-            ..read
-        })
+        let mut read = read.map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
+        read.origin = Origin::file(origin, text);
+        match left_out::stand_in_of_file(text) {
+            Some(problem) => read.refuse(problem).map(|()| read),
+            None => Ok(read),
+        }
     }
 
     /// A built-in experiment by its name.
@@ -352,10 +353,10 @@ impl Experiment {
         self.without_secrets().resolved()
     }
 
-    /// The experiment as a file of all its values, without comments and secrets.
+    /// The experiment as a file of all its values but secrets, whose keys a comment names.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        toml::to_string(&self.without_secrets()).unwrap_or_default()
+        left_out::file(self, &self.without_secrets())
     }
 
     /// Keys of [`Self::to_json`] whose values are not the defaults, as `load.0.rate`.

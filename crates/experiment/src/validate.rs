@@ -100,7 +100,8 @@ impl Experiment {
         Ok(())
     }
 
-    fn refuse(&self, problem: Problem) -> Result<(), ExperimentError> {
+    /// The problem with its place.
+    pub(super) fn refuse(&self, problem: Problem) -> Result<(), ExperimentError> {
         Err(ExperimentError::new(self.origin.explain(problem)))
     }
 
@@ -550,6 +551,33 @@ impl BrokerSpec {
                 format!("broker.{key}"),
                 format!(" has no effect on kind = {:?}", self.kind.name()),
                 format!("leave it out, or set broker.kind = {:?}", needed.name()),
+            )),
+        }
+    }
+
+    /// Checks that there is a node whose memory can be read, and that it is left time for its work.
+    fn check_memory(&self) -> Result<(), Problem> {
+        const KEY: &str = "broker.memory-every";
+        /// A node's memory changes by carriers, and reading costs it time.
+        const SHORTEST: Length = Length(Nanos::from_millis(200));
+        let Some(every) = self.memory_every else {
+            return Ok(());
+        };
+        if every < SHORTEST {
+            let help = format!("give at least {SHORTEST}; 2s is usual");
+            return Err(wrong(KEY, format!(" = {every} is too short"), help));
+        }
+        match (self.kind, &self.node) {
+            (BrokerKind::Rabbitmq, _) | (BrokerKind::Attach, Some(_)) => Ok(()),
+            (BrokerKind::Attach, None) => Err(wrong(
+                KEY,
+                " has no effect without broker.node",
+                "set broker.node = \"rabbit@localhost\" (--node), or leave it out",
+            )),
+            (BrokerKind::Artemis | BrokerKind::Embedded, _) => Err(wrong(
+                KEY,
+                format!(" has no effect on kind = {:?}", self.kind.name()),
+                "leave it out: only Erlang nodes have allocators that can be asked",
             )),
         }
     }

@@ -189,7 +189,7 @@ pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
     };
     let value = figure(value, requirement.unit);
     match &requirement.decided_by {
-        Some(probe) => format!("{value} of {probe}"),
+        Some(probe) => format!("{value} (probe {probe})"),
         None => value,
     }
 }
@@ -224,6 +224,18 @@ pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of a probe called `100` it was `16 of 100`, and in a row of its own it stands in brackets.
+    #[test]
+    fn a_probe_is_no_number_whatever_its_name() {
+        let of = RequirementOutcome {
+            observed: Some(16.0),
+            unit: QuantityUnit::Count,
+            decided_by: Some("100".to_owned()),
+            ..RequirementOutcome::default()
+        };
+        assert_eq!(observed(&of), "16 (probe 100)");
+    }
 
     /// A percentile that the table marks is no headline: of 30 samples the 99th is the largest.
     #[test]

@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 
 use thiserror::Error;
 
-use super::frames::{Frame, FrameKind, INTERPRETED, is_first_function, is_root_function};
+use super::frames::{
+    Frame, FrameKind, INTERPRETED, is_first_function, is_root_function, without_copies,
+};
 use super::model::Profile;
 use super::pattern::{FramePattern, symbol};
 use crate::summary::{Class, ClassShare, LanguageShare};
@@ -265,7 +267,8 @@ fn is_go_function(name: &str) -> bool {
         "go:",
     ];
     // Functions in C and in assembler are of no package, whose path may have dots, too.
-    let in_package = name.rsplit('/').next().is_some_and(|it| it.contains('.'));
+    let last = without_copies(name).rsplit('/').next();
+    let in_package = last.is_some_and(|it| it.contains('.'));
     in_package && !name.starts_with('[') && !RUNTIME.iter().any(|it| name.starts_with(it))
 }
 
@@ -277,7 +280,36 @@ impl Profile {
         let go = frames.filter(|frame| is_of_go(frame));
         let go: HashSet<&str> = go.map(|frame| frame.module.as_str()).collect();
         let frames = self.frames.iter();
-        frames.map(|frame| LanguageFrame::of(frame, &go)).collect()
+        let mut effects: Vec<LanguageFrame> =
+            frames.map(|frame| LanguageFrame::of(frame, &go)).collect();
+        if !go.is_empty() {
+            for frame in self.called_by_cgo() {
+                if let Some(effect) = effects.get_mut(frame as usize) {
+                    *effect = LanguageFrame::Other;
+                }
+            }
+        }
+        effects
+    }
+
+    /// Native frames that Go called as C, whatever their names, and that have not called Go back.
+    fn called_by_cgo(&self) -> HashSet<u32> {
+        let mut found = HashSet::new();
+        let mut in_c: Vec<bool> = Vec::with_capacity(self.stacks.len());
+        for node in &self.stacks {
+            let above = node.parent.and_then(|it| in_c.get(it as usize).copied());
+            let above = above.unwrap_or(false);
+            let frame = self.frames.get(node.frame as usize);
+            let name = frame.map_or("", |it| it.name.as_str());
+            let begins = |names: [&str; 2]| names.iter().any(|it| name.starts_with(it));
+            let calls_back = name.starts_with("runtime.cgocallback");
+            in_c.push(!calls_back && (above || begins(["runtime.cgocall", "runtime.asmcgocall"])));
+            let is_native = frame.is_some_and(|it| it.kind == FrameKind::Native);
+            if above && !calls_back && is_native && !is_first_function(name) {
+                found.insert(node.frame);
+            }
+        }
+        found
     }
 
     /// Name of a class where no function of the language is the caller: `garbage collection in beam.smp`.

@@ -264,6 +264,39 @@ fn without_numbers(name: &str) -> String {
     text
 }
 
+/// A function's name without the suffixes that compilers of C give its copies and parts: `.isra.0`, `.cold`,
+/// `.llvm.123`.
+#[must_use]
+pub fn without_copies(name: &str) -> &str {
+    /// A number may follow.
+    const ALONE: [&str; 2] = ["cold", "localalias"];
+    /// A number follows.
+    const NUMBERED: [&str; 8] = [
+        "clone",
+        "constprop",
+        "isra",
+        "llvm",
+        "lto_priv",
+        "part",
+        "_omp_fn",
+        "__uniq",
+    ];
+    let mut rest = name;
+    while let Some((before, last)) = rest.rsplit_once('.') {
+        let is_number = !last.is_empty() && last.bytes().all(|it| it.is_ascii_digit());
+        let word = match is_number {
+            true => before.rsplit_once('.'),
+            false => Some((before, last)),
+        };
+        let is_suffix = |word: &str| ALONE.contains(&word) || is_number && NUMBERED.contains(&word);
+        match word {
+            Some((before, word)) if is_suffix(word) => rest = before,
+            _ => break,
+        }
+    }
+    rest
+}
+
 /// Functions at the root of a thread or process, by their whole name.
 const WHOLE: [&str; 20] = [
     // What an Erlang process returns to when its function is done.

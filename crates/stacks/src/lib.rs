@@ -53,6 +53,7 @@ pub use format::{
 };
 pub use frames::{
     Frame, FrameKind, SourceLine, UNKNOWN, is_first_function, is_root_function, java_method,
+    without_copies,
 };
 pub use grouped::WaitBy;
 pub use known::{KnownPattern, KnownPatternError};

@@ -194,14 +194,16 @@ impl EventArgs {
         &self.events
     }
 
-    /// Whether any was named.
-    pub(super) const fn is_given(&self) -> bool {
-        !self.events.is_empty()
+    /// The options that were given.
+    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
+        let event = (!self.events.is_empty()).then_some("--event");
+        let min_block = self.min_block.map(|_| "--min-block");
+        event.into_iter().chain(min_block)
     }
 
     /// Replaces the experiment's events by the given ones.
     pub(super) fn apply(&self, profile: &mut ProfileSpec) {
-        if self.is_given() {
+        if !self.events.is_empty() {
             profile.events.clone_from(&self.events);
         }
         if let Some(length) = self.min_block {

@@ -1,6 +1,7 @@
 //! `bellows help`: usage of commands, and the documents, which are in the binary.
 
 use std::ffi::OsStr;
+use std::slice;
 
 use clap::{Args, CommandFactory};
 use clap_complete::engine::ArgValueCompleter;
@@ -107,27 +108,23 @@ impl HelpArgs {
 
 /// The text for these names: the usage of a command with its document, a topic, or the pages that mention the words.
 fn explained(names: &[String]) -> Result<String, Failure> {
-    let names = &old_names::current_command(names);
-    let [name, rest @ ..] = names.as_slice() else {
+    let current = &old_names::current_command(names);
+    let [name, rest @ ..] = current.as_slice() else {
         return Ok(overview());
     };
-    let known = topic(name);
-    let page = known.filter(|_| rest.is_empty()).map(shown);
-    if Cli::command().find_subcommand(name).is_some() {
-        let usage = usage(names)?;
-        return Ok(match page {
-            Some(page) => format!("{}\n\n{page}", usage.trim_end()),
-            None => usage,
-        });
-    }
-    match (page, known, rest) {
-        (Some(page), ..) => Ok(page),
-        (None, Some(_), [extra, ..]) => {
-            let help = format!("`bellows help {name}` prints the whole topic");
-            let cause = format!("the topic {name:?} has no part {extra:?}");
-            Err(Failure::usage(cause, help).observed(extra))
-        }
-        _ => found(names),
+    let page = topic(name).filter(|_| rest.is_empty()).map(shown);
+    match (usage(current), page) {
+        (Ok(usage), Some(page)) => Ok(format!("{}\n\n{page}", usage.trim_end())),
+        (Ok(usage), None) => Ok(usage),
+        (Err(_), Some(page)) => Ok(page),
+        (Err(unknown), None) => found(names).ok_or_else(|| match rest {
+            [extra, ..] if topic(name).is_some() && usage(slice::from_ref(name)).is_err() => {
+                let help = format!("`bellows help {name}` prints the whole topic");
+                let cause = format!("the topic {name:?} has no part {extra:?}");
+                Failure::usage(cause, help).observed(extra)
+            }
+            _ => unknown,
+        }),
     }
 }
 
@@ -209,15 +206,13 @@ fn mentions(text: &str, words: &str) -> bool {
     !words.trim().is_empty() && words.split_whitespace().all(begins_a_word)
 }
 
-/// The only page that mentions these words, or the list of those that do.
-fn found(names: &[String]) -> Result<String, Failure> {
+/// The only page that mentions these words, or the list of those that do; `None` where none does.
+fn found(names: &[String]) -> Option<String> {
     let words = names.join(" ");
     let found = search(&words);
-    let Some(first) = found.first() else {
-        return usage(names);
-    };
+    let first = found.first()?;
     if found.iter().all(|it| it.topic.name == first.topic.name) {
-        return Ok(shown(first.topic));
+        return Some(shown(first.topic));
     }
     let words = console::sanitise(&words);
     let mut page = format!("# Pages that mention {words}\n\n| page | heading |\n| --- | --- |\n");
@@ -225,7 +220,7 @@ fn found(names: &[String]) -> Result<String, Failure> {
         let heading = heading.replace('|', "\\|");
         page.push_str(&format!("| bellows help {} | {heading} |\n", topic.name));
     }
-    Ok(console::page(&page, topic_of, output::style()))
+    Some(console::page(&page, topic_of, output::style()))
 }
 
 /// Completes commands and topics.
@@ -335,6 +330,28 @@ mod tests {
                 "{} is not in TOPICS",
                 path.display()
             );
+        }
+    }
+
+    /// Words that begin with a command, a topic or an old name were an error.
+    #[test]
+    fn words_are_searched_whatever_the_first_one_is() {
+        for words in [
+            "probe schedule",
+            "verdict undecided",
+            "history of runs",
+            "report size",
+            "consumer latency",
+        ] {
+            let words: Vec<&str> = words.split(' ').collect();
+            let found = text(&words).unwrap_or_else(|e| panic!("{words:?}: {e:?}"));
+            assert!(!found.contains("Usage: bellows"), "{words:?}: {found}");
+        }
+        let calls = text(&["erlang", "time"]).expect("a text");
+        assert!(calls.contains("Usage: bellows erlang calls"), "{calls}");
+        match text(&["runs", "prnue"]) {
+            Err(Failure::Usage(problem)) => assert!(problem.help.contains("\"prune\"")),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -1,7 +1,9 @@
 //! `open`: the report of a run in a browser.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use archive::FolderKind;
 use clap::Args;
@@ -16,7 +18,13 @@ Examples:
   bellows open
   bellows open 7k2q
 
-The browser is the command of BROWSER, else xdg-open's. The report's path is printed, too.";
+The browser is the first command of BROWSER that opens it: several are parted by colons, and %s stands for the \
+report's path. Without BROWSER it is xdg-open's. The path is printed, too.";
+
+/// Browsers that end later have opened the page.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// Time between two looks at a browser.
+const POLL: Duration = Duration::from_millis(10);
 
 /// Options of `bellows open`.
 #[derive(Debug, Args)]
@@ -40,7 +48,10 @@ impl OpenArgs {
             false => written(&dir)?,
         };
         output::print(&format!("{}\n", page.display()))?;
-        if let Err(why) = show(&page.canonicalize().unwrap_or(page)) {
+        let page = page.canonicalize().unwrap_or(page);
+        let browsers = browsers(|name| std::env::var(name).ok());
+        let opened = browsers.map_err(str::to_owned);
+        if let Err(why) = opened.and_then(|browsers| show(&browsers, &page)) {
             output::line_aside(&format!("not opened: {why}"));
         }
         Ok(Done::Fine)
@@ -56,21 +67,84 @@ fn written(dir: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Opens a page; the error says why it is not open.
-fn show(page: &Path) -> Result<(), String> {
-    let browser = browser(|name| std::env::var(name).ok())?;
-    let mut words = browser.split_whitespace();
-    let program = words.next().unwrap_or_default();
-    match Command::new(program).args(words).arg(page).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program} ended with {status}")),
-        Err(error) => Err(format!("{program}: {error}")),
+/// Opens a page in the first of several browsers that does; the error says why it is not open.
+fn show(browsers: &str, page: &Path) -> Result<(), String> {
+    let browsers = browsers.split(':').filter(|it| !it.trim().is_empty());
+    let mut failed = Vec::new();
+    for browser in browsers {
+        match start(browser, page) {
+            Ok(()) => return Ok(()),
+            Err(why) => failed.push(why),
+        }
+    }
+    Err(failed.join(", "))
+}
+
+/// Starts a browser, which may go on for as long as its page is read; the error says why it ended at once.
+fn start(browser: &str, page: &Path) -> Result<(), String> {
+    // A pipe that it held open would keep its reader waiting.
+    let shown = |is_terminal: bool| match is_terminal {
+        true => Stdio::inherit(),
+        false => Stdio::null(),
+    };
+    let mut running = Command::new("sh")
+        .args(["-c", &script(browser), "sh"])
+        .arg(page)
+        .stdout(shown(output::style().terminal))
+        .stderr(shown(output::style_aside().terminal))
+        .spawn()
+        .map_err(|error| format!("sh: {error}"))?;
+    let started = Instant::now();
+    let ended = loop {
+        match running.try_wait() {
+            Ok(None) if started.elapsed() < AT_ONCE => thread::sleep(POLL),
+            ended => break ended,
+        }
+    };
+    match ended {
+        Ok(Some(status)) if !status.success() => {
+            Err(format!("{} ended with {status}", browser.trim()))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{}: {error}", browser.trim())),
     }
 }
 
-/// The command line of the browser by the environment's variables.
-fn browser(variable: impl Fn(&str) -> Option<String>) -> Result<String, &'static str> {
-    let given = |name: &str| variable(name).filter(|it| !it.trim().is_empty());
+/// A browser's command as a script of the shell, whose first argument is the page: in the place of each `%s`, else at
+/// the end. Within quotes it is quoted as they need it.
+fn script(browser: &str) -> String {
+    let mut script = String::new();
+    let (mut quote, mut is_escaped, mut has_place) = (None, false, false);
+    let mut rest = browser.trim().chars().peekable();
+    while let Some(next) = rest.next() {
+        if next == '%' && !is_escaped && rest.next_if_eq(&'s').is_some() {
+            has_place = true;
+            script.push_str(match quote {
+                None => "\"$1\"",
+                Some('"') => "$1",
+                Some(_) => "'\"$1\"'",
+            });
+            continue;
+        }
+        match quote {
+            _ if is_escaped => {}
+            None if matches!(next, '"' | '\'') => quote = Some(next),
+            Some(open) if open == next => quote = None,
+            _ => {}
+        }
+        is_escaped = next == '\\' && !is_escaped && quote != Some('\'');
+        script.push(next);
+    }
+    match has_place {
+        true => script,
+        false => script + " \"$1\"",
+    }
+}
+
+/// The commands of browsers, parted by colons, by the environment's variables.
+fn browsers(variable: impl Fn(&str) -> Option<String>) -> Result<String, &'static str> {
+    let given =
+        |name: &str| variable(name).filter(|it| !it.split(':').all(|it| it.trim().is_empty()));
     let display = || given("WAYLAND_DISPLAY").or_else(|| given("DISPLAY"));
     given("BROWSER")
         .or_else(|| display().map(|_| "xdg-open".to_owned()))
@@ -84,7 +158,7 @@ mod tests {
     #[test]
     fn the_browser_is_the_named_one_else_the_displays() {
         let of = |given: &[(&str, &str)]| {
-            browser(|name| {
+            browsers(|name| {
                 let found = given.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
@@ -100,5 +174,32 @@ mod tests {
             Ok("xdg-open")
         );
         assert!(of(&[("DISPLAY", "")]).is_err());
+    }
+
+    /// A name with blanks was taken apart, `%s` was handed on, and a list was one program.
+    #[test]
+    fn the_first_of_several_browsers_that_opens_it_does() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let page = dir.path().join("a 'b\" $(exit 9);*.html");
+        for command in ["cat", "cat %s", "cat \"%s\"", "cat '%s'", "true %s; cat %s"] {
+            std::fs::write(&page, command).expect("a page");
+            let opened = dir.path().join("opened");
+            let browsers = format!(":false: {command} > {}", opened.display());
+            assert_eq!(show(&browsers, &page), Ok(()), "{browsers}");
+            let opened = std::fs::read_to_string(opened).expect("opened");
+            assert_eq!(opened, command);
+        }
+        let failed = show("false:/nonexistent/browser", &page).expect_err("no browser");
+        assert!(failed.contains("false ended with"), "{failed}");
+        assert!(failed.contains("/nonexistent/browser ended"), "{failed}");
+        assert_eq!(script(r"a \%s '\' %s"), r#"a \%s '\' "$1""#);
+    }
+
+    /// `open` came back when the browser was closed.
+    #[test]
+    fn a_browser_is_not_waited_for() {
+        let begun = Instant::now();
+        assert_eq!(show("sleep 20; true", Path::new("x.html")), Ok(()));
+        assert!(begun.elapsed() < Duration::from_secs(10));
     }
 }

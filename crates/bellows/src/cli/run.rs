@@ -108,9 +108,16 @@ impl Changes {
         all.map(|it| web::redact::assignment(&it.0)).chain(duration)
     }
 
-    /// Whether any was named on the command line.
-    pub(super) const fn is_given(&self) -> bool {
-        !self.set.is_empty() || self.event.is_given() || self.no_profile
+    /// The options that were given on the command line.
+    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            ("--set", !self.set.is_empty()),
+            ("--rate", self.rate.is_some()),
+            ("--duration", self.duration.is_some()),
+            ("--no-profile", self.no_profile),
+        ];
+        let given = all.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(option, _)| option).chain(self.event.given())
     }
 
     /// Makes them.

@@ -701,9 +701,10 @@ fn a_report_is_opened_or_named() {
         named.stderr.contains("BROWSER names no browser"),
         "{named:?}"
     );
-    let opened = open(Some("echo opened"));
-    assert!(opened.stdout.contains("opened /"), "{opened:?}");
+    let opened = open(Some("no-such-browser:echo opened %s > opened"));
     assert_eq!(opened.stderr, "");
+    let shown = fs::read_to_string(dir.path().join("opened")).unwrap();
+    assert!(shown.starts_with("opened /"), "{shown}");
     for broken in ["/nonexistent/browser", "false"] {
         let failed = open(Some(broken));
         assert!(failed.stderr.contains("not opened: "), "{failed:?}");
@@ -731,7 +732,8 @@ fn long_help_goes_through_the_pager_of_a_terminal() {
     };
     let paged = shown("sed s/^/page:/");
     assert!(paged.starts_with("page:"), "{paged}");
-    for plain in ["", "no-such-pager-at-all"] {
+    fs::write(dir.path().join("no-program"), "").unwrap();
+    for plain in ["", "no-such-pager-at-all", "./no-program"] {
         let text = shown(plain);
         assert!(text.contains("Usage:") && !text.contains("page:"), "{text}");
     }

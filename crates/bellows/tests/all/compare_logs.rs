@@ -229,6 +229,21 @@ fn what_is_refused_says_why() {
     refused(&["a.hlog", "--with", "d.hlog"], 1, &["d.hlog"]);
     refused(&["a.hlog", "--with", "./a.hlog"], 2, &["named twice"]);
     refused(&["a.hlog"], 2, &["nothing to compare with"]);
+    let of_runs = [
+        "--rate",
+        "5",
+        "--duration",
+        "3s",
+        "--min-block",
+        "5ms",
+        "--a-set",
+        "threads=2",
+    ];
+    refused(
+        &[&["a.hlog", "--with", "b.hlog"], &of_runs[..]].concat(),
+        2,
+        &["--a-set, --rate, --duration, --min-block are for runs to be made"],
+    );
     refused(
         &["a.hlog", "--with", "last"],
         2,

@@ -191,7 +191,7 @@ fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
 fn met(all: &[RequirementOutcome]) -> Option<Row<'static>> {
     let met = all.iter().filter(|it| it.met == Some(true));
     let met: Vec<String> = met
-        .map(|it| format!("{} ({})", it.that, observed(it)))
+        .map(|it| format!("{}: {}", it.that, observed(it)))
         .collect();
     (!met.is_empty()).then(|| Row::text(RowRank::Spare, "met", &met.join(", ")))
 }

@@ -139,7 +139,7 @@ mod tests {
             decided_by: Some("web-shop".to_owned()),
             ..outcome("requests rate > 5", Some(false))
         };
-        assert_eq!(row(&of, &[]).observed, "31.0 ms of web-shop");
+        assert_eq!(row(&of, &[]).observed, "31.0 ms (probe web-shop)");
     }
 
     #[test]

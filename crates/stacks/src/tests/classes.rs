@@ -352,3 +352,41 @@ fn java_and_go_have_functions_of_the_language_and_c_has_none() {
     );
     assert!(language(&["n:main > n:util.part.0", "n:main > c:malloc", LOOP]).is_empty());
 }
+
+/// Compilers' copies of C functions, which have a dot, counted as functions of Go.
+#[test]
+fn c_below_go_counts_for_the_go_function_that_called_it() {
+    let query = "n:runtime.goexit@db > n:main.main@db > n:main.query@db";
+    let calls = "n:runtime.cgocall@db > n:runtime.asmcgocall.abi0@db > n:sqlite3_step@db";
+    let back = "n:runtime.cgocallback@db > n:runtime.cgocallbackg@db > n:main.compare@db";
+    let stacks = [
+        format!("{query} > {calls} > n:sqlite3VdbeExec.isra.0@db"),
+        format!("{query} > {calls} > n:boost.org::run@db"),
+        format!("{query} > {calls} > {back}"),
+        "n:runtime.goexit@db > n:main.main.func1.2@db".into(),
+        "c:start_thread > n:worker.constprop.0.cold@db".into(),
+    ];
+    assert_eq!(
+        language(&stacks.each_ref().map(String::as_str)),
+        [
+            "main.query: 2 own code",
+            "main.compare: 1 own code",
+            "main.main.func1.2: 1 own code",
+            "own code: 1 own code",
+        ]
+    );
+    for suffix in [
+        "isra.0",
+        "part.3",
+        "cold",
+        "cold.1",
+        "lto_priv.0",
+        "llvm.42",
+    ] {
+        let copy = format!("f.constprop.0.{suffix}");
+        assert_eq!(crate::without_copies(&copy), "f", "{copy}");
+    }
+    for whole in ["main.init.0", "a.b/c.F", "github.com/part.0x", "f", ""] {
+        assert_eq!(crate::without_copies(whole), whole);
+    }
+}

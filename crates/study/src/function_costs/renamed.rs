@@ -6,12 +6,10 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use archive::RenamedFunction;
-use stacks::{Frame, NearSamples, other_builds as other_builds_of};
+use stacks::{Frame, NearSamples, other_builds as other_builds_of, without_copies};
 
 use super::{Costed, Function, FunctionCosts};
 
-/// Suffixes of C compilers for a copy of a function; a number follows.
-const COPIES: [&str; 5] = [".isra", ".part", ".constprop", ".cold", ".lto_priv"];
 /// Signs before a number in the name of an Erlang function: its arity, and the place of a closure in its function.
 const BEFORE_NUMBERS: [char; 3] = ['/', '-', '^'];
 
@@ -54,20 +52,15 @@ impl Renamed {
         let (in_a, in_b) = (met(a), met(b));
         let mut alike: HashMap<(String, &str), Alike<'_>> = HashMap::new();
         for (function, met) in &in_a {
-            let Some(base) = base(&function.0) else {
-                continue;
-            };
-            let alike = alike.entry((base, &function.1)).or_default();
+            let alike = alike.entry((base(&function.0), &function.1)).or_default();
             match in_b.contains_key(function) {
                 true => alike.common = true,
                 false => alike.a.push(met.alone(function, a.len())),
             }
         }
         for (function, met) in in_b.iter().filter(|(it, _)| !in_a.contains_key(*it)) {
-            if let Some(base) = base(&function.0) {
-                let alike = alike.entry((base, &function.1)).or_default();
-                alike.b.push(met.alone(function, b.len()));
-            }
+            let alike = alike.entry((base(&function.0), &function.1)).or_default();
+            alike.b.push(met.alone(function, b.len()));
         }
         let mut found: Vec<(&Function, &Function, f64)> =
             alike.values().filter_map(Alike::one).collect();
@@ -147,8 +140,8 @@ fn met<'c>(side: &[&'c Costed]) -> HashMap<&'c Function, Met> {
     found
 }
 
-/// A function's name without the numbers that another version may give it; `None` where it has none.
-fn base(name: &str) -> Option<String> {
+/// A function's name without the numbers that another version may give it.
+fn base(name: &str) -> String {
     let is_digit = |it: char| it.is_ascii_digit();
     let of_erlang = name.contains(':')
         && (name.rsplit_once('/'))
@@ -161,10 +154,9 @@ fn base(name: &str) -> Option<String> {
                 base.push(next);
             }
         }
-        return Some(base);
+        return base;
     }
-    let copy = COPIES.iter().filter_map(|it| name.find(it)).min();
-    Some(name.get(..copy.unwrap_or(name.len()))?.to_owned())
+    without_copies(name).to_owned()
 }
 
 /// By which names functions are told apart.

@@ -183,12 +183,21 @@ impl AbArgs {
             ("--until-decided", self.until_decided),
             ("--seed", self.seed.is_some()),
             ("--resume", self.resume.is_some()),
-            ("--set, --event or --no-profile", self.changes.is_given()),
         ];
-        if let Some((option, _)) = of_experiments.into_iter().find(|(_, given)| *given) {
+        let given = of_experiments.into_iter().filter(|(_, given)| *given);
+        let given = given.map(|(option, _)| option).chain(self.changes.given());
+        let given: Vec<&str> = given.collect();
+        let (are, them) = match given.as_slice() {
+            [_] => ("is", "it"),
+            _ => ("are", "them"),
+        };
+        if !given.is_empty() {
             return Err(Failure::usage(
-                format!("{option} is for runs to be made, and these exist"),
-                "leave it out, or name an experiment",
+                format!(
+                    "{} {are} for runs to be made, and these exist",
+                    given.join(", ")
+                ),
+                format!("leave {them} out, or name an experiment"),
             ));
         }
         let runs = ExistingRuns {
