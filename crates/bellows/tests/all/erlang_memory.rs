@@ -172,11 +172,7 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
         "{times:?}"
     );
     let events = record["events"].to_string();
-    for said in [
-        "cannot be read: ",
-        "is read again",
-        "readings, each in ",
-    ] {
+    for said in ["cannot be read: ", "is read again", "readings, each in "] {
         assert!(events.contains(said), "{said}: {events}");
     }
 }
