@@ -44,7 +44,7 @@ struct Options {
     #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
     schedule: Option<ScheduleSpec>,
     /// Measured phase, in seconds (or 500ms, 2m)
-    #[arg(long, alias = "for", value_name = "DURATION", default_value = "10")]
+    #[arg(long, value_name = "DURATION", default_value = "10")]
     duration: Length,
     /// Messages per cycle
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -54,7 +54,7 @@ struct Common {
     #[command(flatten)]
     on: DestinationArgs,
     /// Measured phase, in seconds (or 500ms, 2m); 0 = until --message-count is reached or Ctrl-C
-    #[arg(long, alias = "for", value_name = "DURATION", default_value = "0")]
+    #[arg(long, value_name = "DURATION", default_value = "0")]
     duration: Length,
     /// Event loops, one thread each
     #[arg(long, value_name = "N", default_value_t = Experiment::default().threads, value_parser = from_one)]

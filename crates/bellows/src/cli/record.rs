@@ -52,7 +52,7 @@ pub(crate) struct RecordArgs {
           value_parser = PossibleValuesParser::new(Stacks::ALL.map(|(name, _)| name)))]
     stacks: String,
     /// How long, in seconds (or 500ms, 2m); 0 lasts until Ctrl-C [default: 30; with --every 0]
-    #[arg(long, alias = "for", value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION")]
     duration: Option<Length>,
     #[command(flatten)]
     every: EveryArgs,

@@ -91,7 +91,7 @@ pub(super) struct Changes {
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
     /// Measured phase, in seconds (or 500ms, 2m): short for --set phases.measure=DURATION
-    #[arg(long, alias = "for", value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION")]
     duration: Option<Length>,
     #[command(flatten)]
     event: EventArgs,

@@ -78,7 +78,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "FILE")]
     pub(super) hdr: Option<PathBuf>,
     /// Measured phase in seconds, without the warm-up; 0 = until --message-count is reached or Ctrl-C
-    #[arg(long, alias = "for", value_name = "SECONDS", default_value_t = 0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub(super) duration: u32,
     /// Warm-up before the measured phase, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
