@@ -226,8 +226,12 @@ impl Experiment {
                 let cause = format!(
                     "fault.{i} ends {end} after the beginning of the measured phase, which is only {measure} long"
                 );
-                return Err(Problem::new(cause, "", "use a longer phases.measure")
-                    .about(format!("fault.{i}")));
+                let length = length.map(|_| format!(" --set fault.{i}.for=…"));
+                let help = format!(
+                    "use a longer phases.measure, or move the fault: --set fault.{i}.at=…{}",
+                    length.unwrap_or_default()
+                );
+                return Err(Problem::new(cause, "", help).about(format!("fault.{i}")));
             }
         }
         Ok(())
@@ -262,6 +266,18 @@ mod tests {
         experiment
             .validate()
             .map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    /// `bellows run cluster-kill --duration 10` asked for a longer phase only.
+    #[test]
+    fn a_fault_that_ends_too_late_can_be_moved() {
+        let mut experiment = Experiment::built_in("cluster-kill").unwrap();
+        experiment.set("phases.measure=10s").unwrap();
+        let help = experiment.check_end_of_faults().unwrap_err().help;
+        assert!(
+            help.ends_with("--set fault.0.at=… --set fault.0.for=…"),
+            "{help}"
+        );
     }
 
     #[test]

@@ -213,12 +213,91 @@ fn shown(parser: &ValueParser, value: &str) -> String {
     }
 }
 
+/// Commands that people try, and the words that mean them here.
+const ELSEWHERE: [(&str, &str); 7] = [
+    ("list", "runs"),
+    ("ls", "runs"),
+    ("show", "runs show"),
+    ("rm", "runs rm"),
+    ("tag", "runs tag"),
+    ("prune", "runs prune"),
+    ("version", "--version"),
+];
+
+/// Tips for commands that lack an argument, by the beginning of their usage.
+const LACKING: [(&str, &str); 2] = [
+    (
+        "bellows erlang memory ",
+        "name modules to count, such as rabbit_channel, or give --allocators, which needs none",
+    ),
+    (
+        "bellows erlang calls ",
+        "name modules to count, such as rabbit_channel, or a function to follow with --root MODULE:FUNCTION/ARITY",
+    ),
+];
+
+/// A tip for a command that does not exist, or that lacks an argument.
+fn tip(error: &clap::Error) -> Option<String> {
+    match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(typed))) => {
+            let usage = usage(error)?;
+            let is_first = usage.contains("bellows [OPTIONS] <COMMAND>")
+                || usage.contains("bellows <COMMAND>");
+            let meant = ELSEWHERE.iter().find(|(name, _)| is_first && name == typed);
+            meant.map(|(_, meant)| format!("it is called 'bellows {meant}'"))
+        }
+        (ErrorKind::MissingRequiredArgument, _) => {
+            let usage = usage(error)?;
+            let tip = LACKING.iter().find(|(command, _)| usage.contains(command));
+            tip.map(|(_, tip)| (*tip).to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The usage that an error shows.
+fn usage(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::Usage)? {
+        ContextValue::StyledStr(usage) => Some(usage.to_string()),
+        _ => None,
+    }
+}
+
+/// The error with the usage that it has where the environment holds nothing: what a variable gives is shown as if it
+/// were required.
+pub(super) fn without_environment(
+    mut error: clap::Error,
+    grammar: Command,
+    typed: &[OsString],
+) -> clap::Error {
+    let again = unset_variables(grammar).try_get_matches_from(typed);
+    if let Err(again) = again
+        && again.kind() == error.kind()
+        && let Some(usage) = again.get(ContextKind::Usage)
+    {
+        error.insert(ContextKind::Usage, usage.clone());
+    }
+    error
+}
+
+/// The grammar in which no option has a variable.
+fn unset_variables(command: Command) -> Command {
+    command
+        .mut_args(|arg| arg.env(None::<&'static str>))
+        .mut_subcommands(unset_variables)
+}
+
 /// An error of the command line for people, without possible secrets.
 pub(super) fn readable(mut error: clap::Error) -> clap::Error {
     use std::error::Error as _;
     // It repeats a whole argument, with its value.
     if let Some(ContextValue::StyledStrs(_)) = error.get(ContextKind::Suggested) {
         error.remove(ContextKind::Suggested);
+    }
+    if let Some(tip) = tip(&error) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
     }
     let text = |error: &clap::Error, kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -265,10 +344,7 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
 
 /// The key of experiments that an option of `client` sets, where it was given to a command that runs experiments.
 fn key_of(error: &clap::Error, argument: &str) -> Option<String> {
-    let usage = match error.get(ContextKind::Usage)? {
-        ContextValue::StyledStr(usage) => usage.to_string(),
-        _ => return None,
-    };
+    let usage = usage(error)?;
     let mut runs_experiments = ["bellows run ", "bellows demo "].iter();
     runs_experiments.find(|command| usage.contains(**command))?;
     let option = argument.split('=').next()?;
@@ -354,6 +430,46 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_does_not_exist_or_lacks_modules_has_a_tip() {
+        for (line, tip) in [
+            ("bellows list", "tip: it is called 'bellows runs'"),
+            ("bellows show", "tip: it is called 'bellows runs show'"),
+            ("bellows version", "tip: it is called 'bellows --version'"),
+            (
+                "bellows erlang memory n@h",
+                "--allocators, which needs none",
+            ),
+            ("bellows erlang calls n@h", "such as rabbit_channel"),
+        ] {
+            let error = Cli::command()
+                .try_get_matches_from(line.split(' '))
+                .unwrap_err();
+            let text = readable(error).render().to_string();
+            assert!(text.contains(tip), "{text}");
+            assert!(!text.contains("a similar"), "{text}");
+        }
+    }
+
+    /// `Usage: bellows runs history --runs <DIR> <EXPERIMENT>`, where BELLOWS_RUNS is set.
+    #[test]
+    fn usage_does_not_require_what_a_variable_gives() {
+        // Cargo sets this one, whatever the shell has.
+        let runs = Arg::new("runs").long("runs").env("CARGO_PKG_NAME");
+        let below = Command::new("history")
+            .arg(runs)
+            .arg(Arg::new("name").required(true));
+        let grammar = Command::new("bellows").subcommand(below);
+        let typed = ["bellows", "history"].map(OsString::from);
+        let error = grammar.clone().try_get_matches_from(&typed).unwrap_err();
+        assert!(error.render().to_string().contains("--runs <runs>"));
+        let text = without_environment(error, grammar, &typed)
+            .render()
+            .to_string();
+        assert!(text.contains("<name>"), "{text}");
+        assert!(!text.contains("--runs"), "{text}");
+    }
+
+    #[test]
     fn what_the_environment_decides_is_kept() {
         // Cargo sets these two, whatever the shell has.
         let option = |id: &'static str, env: &'static str| Arg::new(id).long(id).env(env);
@@ -407,7 +523,8 @@ mod tests {
             "bellows limit demo --slo lost=0",
             "bellows demo --fail-if lost>0",
         ] {
-            let read = Cli::command().try_get_matches_from(line.split(' '));
+            let words = old_names::current(line.split(' ').map(OsString::from));
+            let read = Cli::command().try_get_matches_from(words);
             assert!(read.is_ok(), "{line}: {read:?}");
         }
     }

@@ -181,8 +181,7 @@ impl ExistingRuns<'_> {
 
     /// Compares the runs of `bellows ab` once more.
     fn compare_turns(&self, options: ComparisonOptions) -> Result<Done, Failure> {
-        let help =
-            "--with names the runs of B; a folder of runs in turns (`bellows ab`) needs none";
+        let help = "write `bellows ab RUN… --with RUN…`, formerly `compare`; a folder of runs in turns needs no --with";
         let [named] = self.a else {
             return Err(Failure::usage("there is nothing to compare with", help));
         };

@@ -53,10 +53,19 @@ pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     among_runs(name, runs)
 }
 
-/// The folder of a run as in [`run`], or of several runs.
+/// The folder of a run as in [`run`], or of several runs: the last one with their experiment's name (`limit-demo`).
 pub(super) fn folder(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     run(name, runs).or_else(|no_run| match folders_of_runs(name, runs)?.as_slice() {
         [(one, _)] => Ok(one.clone()),
+        [] => {
+            let all = all_folders(runs)?.into_iter().map(|it| it.0);
+            let called = format!("-{name}-");
+            let mut of_experiment = all.filter(|dir| {
+                let folder = dir.file_name().unwrap_or_default().to_string_lossy();
+                folder.contains(&called)
+            });
+            of_experiment.next().ok_or(no_run)
+        }
         _ => Err(no_run),
     })
 }
@@ -183,12 +192,19 @@ pub(super) fn list(runs: &Path) -> Result<Vec<RunEntry>, Failure> {
     })
 }
 
+/// The folders of several runs, newest first: their names begin with the time.
+pub(super) fn all_folders(runs: &Path) -> Result<Vec<(PathBuf, FolderKind)>, Failure> {
+    let mut found = archive::folders_of_runs(runs)?;
+    found.sort_by(|(one, _), (other, _)| other.cmp(one));
+    Ok(found)
+}
+
 /// The folders of several runs whose names begin or end so.
 pub(super) fn folders_of_runs(
     named: &str,
     runs: &Path,
 ) -> Result<Vec<(PathBuf, FolderKind)>, Failure> {
-    let mut found = archive::folders_of_runs(runs)?;
+    let mut found = all_folders(runs)?;
     found.retain(|(dir, _)| {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         !named.is_empty() && (name.starts_with(named) || name.ends_with(named))
@@ -345,6 +361,29 @@ mod tests {
             active: false,
         });
         assert_eq!(shown, "'my runs/x-7k2q'");
+    }
+
+    /// `bellows open limit-demo` found nothing.
+    #[test]
+    fn the_last_folder_of_trials_is_found_by_the_name_of_its_experiment() {
+        let dir = tempfile::tempdir().unwrap();
+        for id in [
+            "2026-11-21T00-00-00Z-limit-demo-zz9",
+            "2026-11-22T00-00-00Z-limit-demo-aa1",
+        ] {
+            let of = dir.path().join(id);
+            std::fs::create_dir(&of).unwrap();
+            archive::LimitTrials::default().write(&of).unwrap();
+        }
+        let found = |name| {
+            let found = folder(name, dir.path()).ok()?;
+            Some(found.file_name()?.to_string_lossy().into_owned())
+        };
+        let newest = "2026-11-22T00-00-00Z-limit-demo-aa1";
+        assert_eq!(found("limit-demo").as_deref(), Some(newest));
+        assert_eq!(found("aa1").as_deref(), Some(newest));
+        assert_eq!(found(""), None);
+        assert_eq!(found("limit-other"), None);
     }
 
     fn entries() -> Vec<RunEntry> {

@@ -342,27 +342,7 @@ impl Search<'_> {
     }
 
     fn show(&self, about: &str, trial: &LimitTrial, record: &RunRecord) -> Result<(), Failure> {
-        let reason = trial.unclear.as_deref();
-        let word = match trial.outcome {
-            LimitOutcome::Held => "held".to_owned(),
-            LimitOutcome::Missed => "missed".to_owned(),
-            LimitOutcome::Unclear => {
-                let reason = reason.unwrap_or("the generator or others were the limit");
-                format!("unclear, {reason}")
-            }
-        };
-        // The latency behind it may be another one than what was required.
-        let why = match trial.outcome {
-            LimitOutcome::Missed | LimitOutcome::Unclear if !trial.why.is_empty() => {
-                let why = trial
-                    .why
-                    .iter()
-                    .map(|it| it.strip_prefix("missed ").unwrap_or(it));
-                format!(" ({})", why.collect::<Vec<_>>().join("; "))
-            }
-            _ => String::new(),
-        };
-        let about = format!("{about}: {word}{why}");
+        let about = format!("{about}: {}", outcome_text(trial));
         tell_one(&self.args.output, &about, record)
     }
 
@@ -397,6 +377,31 @@ impl Search<'_> {
     fn stopped(&self) -> Failure {
         let made = counted(self.trials.trials.len() as u64, "trial");
         find::stopped(&format!("stopped after {made}"), &self.dir)
+    }
+}
+
+/// The outcome of a trial, and why it did not hold: a missed requirement first. The latency of the trial's line may be
+/// another one than what was required.
+fn outcome_text(trial: &LimitTrial) -> String {
+    let is_missed = |it: &&String| it.starts_with("missed ");
+    let (mut why, others): (Vec<&String>, Vec<&String>) = trial.why.iter().partition(is_missed);
+    let names_one = !why.is_empty();
+    why.extend(others);
+    let why: Vec<&str> = why.into_iter().map(String::as_str).collect();
+    let why = why.join("; ");
+    match trial.outcome {
+        LimitOutcome::Held => "held".to_owned(),
+        LimitOutcome::Missed if names_one => why,
+        LimitOutcome::Missed if why.is_empty() => "missed".to_owned(),
+        LimitOutcome::Missed => format!("missed ({why})"),
+        LimitOutcome::Unclear => {
+            let reason = trial.unclear.as_deref();
+            let reason = reason.unwrap_or("the generator or others were the limit");
+            match why.is_empty() {
+                true => format!("unclear, {reason}"),
+                false => format!("unclear, {reason} ({why})"),
+            }
+        }
     }
 }
 
@@ -560,6 +565,33 @@ mod tests {
     use archive::{Finding, FoundLimit, ScaleDoubt, ScaleLaw, ScaleRun, Tier, Warning};
 
     use super::*;
+
+    /// `missed (the backlog grew: …; end-to-end p99 < 500ms)` did not say what was required.
+    #[test]
+    fn a_trial_names_the_requirement_that_it_missed() {
+        let text = |outcome, why: &[&str]| {
+            outcome_text(&LimitTrial {
+                outcome,
+                why: why.iter().map(|it| (*it).to_owned()).collect(),
+                ..LimitTrial::default()
+            })
+        };
+        let grew = "the backlog grew: only 75.0 % of the deliveries arrived";
+        let missed = "missed end-to-end p99 < 500ms";
+        assert_eq!(text(LimitOutcome::Held, &[]), "held");
+        assert_eq!(
+            text(LimitOutcome::Missed, &[grew, missed]),
+            format!("{missed}; {grew}")
+        );
+        assert_eq!(
+            text(LimitOutcome::Missed, &[grew]),
+            format!("missed ({grew})")
+        );
+        assert_eq!(
+            text(LimitOutcome::Unclear, &[missed]),
+            format!("unclear, the generator or others were the limit ({missed})")
+        );
+    }
 
     /// With numbers of clients, --strict did nothing where a law was fitted, and a law that the throughputs do not
     /// follow was fine.

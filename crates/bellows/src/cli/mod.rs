@@ -232,8 +232,10 @@ pub(crate) fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
 pub(crate) fn parse() -> Result<Invocation, clap::Error> {
     let mut grammar = with_negative_numbers(grammar());
     let typed = old_names::current(std::env::args_os());
-    let read = grammar.try_get_matches_from_mut(typed);
-    let matches = read.map_err(command_line::readable)?;
+    let unread = grammar.clone();
+    let matches = grammar.try_get_matches_from_mut(&typed).map_err(|error| {
+        command_line::readable(command_line::without_environment(error, unread, &typed))
+    })?;
     // Another option of this name, such as that of `artemis`, takes a file.
     let is_json = |of: &ArgMatches| matches!(of.try_get_one::<bool>("json"), Ok(Some(true)));
     let mut of = &matches;

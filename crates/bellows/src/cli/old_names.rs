@@ -1,4 +1,4 @@
-//! Old names of commands: they stay understood, and are neither listed nor completed.
+//! Old names of commands, and of one option: they stay understood, and are neither listed nor completed.
 
 use std::ffi::{OsStr, OsString};
 
@@ -29,9 +29,24 @@ fn old_name<W: AsRef<OsStr>>(typed: &[W]) -> Option<(usize, &'static [&'static s
     Some((old.len(), *new))
 }
 
-/// A command line, the program's name first, with today's name of its command.
+/// An option's old name, and today's, of all commands but PerfTest's, which has options of its own.
+const OLD_OPTION: (&str, &str) = ("--for", "--duration");
+
+/// An argument with today's name of its option.
+fn current_option(arg: OsString) -> OsString {
+    let (old, new) = OLD_OPTION;
+    match arg.to_str().and_then(|text| text.strip_prefix(old)) {
+        Some(value) if value.is_empty() || value.starts_with('=') => format!("{new}{value}").into(),
+        _ => arg,
+    }
+}
+
+/// A command line, the program's name first, with today's name of its command and of its options.
 pub(super) fn current(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
+    if args.get(1).is_none_or(|first| first != "perf-test") {
+        args = args.into_iter().map(current_option).collect();
+    }
     if let Some((length, new)) = args.get(1..).and_then(old_name) {
         let rest = args.split_off(1 + length);
         args.truncate(1);
@@ -74,6 +89,10 @@ mod tests {
                 "bellows erlang memory --allocators n --json",
             ),
             ("bellows report", "bellows runs report"),
+            ("bellows demo --for 5", "bellows demo --duration 5"),
+            ("bellows client q --for=5", "bellows client q --duration=5"),
+            ("bellows demo --form 5", "bellows demo --form 5"),
+            ("bellows perf-test --for 5", "bellows perf-test --for 5"),
             ("bellows erlang top alloc", "bellows erlang top alloc"),
             ("bellows help producer", "bellows help producer"),
             ("bellows", "bellows"),
@@ -97,6 +116,9 @@ mod tests {
             "bellows report last --redact -o x.html --runs r",
             "bellows compare --paired --force --json a b --with c d --margin 2% --unit us --runs r",
             "bellows erlang alloc n@h --for 0 --every 1s --count 2 --json",
+            "bellows record --pid 1 --for 5",
+            "bellows demo --for 5",
+            "bellows churn connections --for 5",
             "bellows erlang time n@h m:f(1) lists --times 5 --traced 0 --result --waits -o x.svg",
         ] {
             let parsed = Cli::command().try_get_matches_from(current(words(line)));

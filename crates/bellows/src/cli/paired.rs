@@ -257,7 +257,7 @@ impl PairedCell {
             self.records.push(record.clone());
             self.runs.write(&self.dir)?;
             if let Some(told) = taken_up(&self.runs, until_decided) {
-                output::line_aside(&told);
+                hanging_aside(&told);
             }
         }
         Ok(())
@@ -276,6 +276,13 @@ impl PairedCell {
     }
 }
 
+/// Writes a line beside the results; where it is wider than the screen, its other lines are indented as those of a run.
+pub(super) fn hanging_aside(text: &str) {
+    let columns = output::style_aside().prose_columns().saturating_sub(2);
+    let lines = console::wrap(&console::sanitise(text), columns);
+    output::aside(&(lines.join("\n  ") + "\n"));
+}
+
 /// Why the last run or its pair does not count, and what happens next; `None` where it counts, or the other run of its
 /// pair was already reported. `anew`: the text for a pair that may be repeated, see [`anew`].
 pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
@@ -290,14 +297,14 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
     let becomes = match of.made_anew().contains(&run.pair) {
         true => anew.to_owned(),
         false => format!(
-            "not repeated: at most {} of {} may be",
+            "no other pair takes its place: at most {} of {} may be replaced",
             of.most_anew(),
             counted(of.pairs.into(), "pair")
         ),
     };
     match (run.own, was_hit || run.is_hit()) {
         (true, false) => Some(format!(
-            "{why}; this is a result of {}, and is not repeated",
+            "{why}; this is a result of {}, and the pair is not replaced",
             run.side
         )),
         (true, true) => Some(format!(
@@ -312,8 +319,8 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
 /// decided.
 pub(super) const fn anew(goes_on: bool, until_decided: bool) -> &'static str {
     match (goes_on, until_decided) {
-        (true, true) => "another pair is to take its place unless all is decided before",
-        (true, false) => "another pair is to take its place",
+        (true, true) => "another pair takes its place unless all is decided before",
+        (true, false) => "another pair takes its place",
         (false, _) => "with --resume another pair takes its place",
     }
 }
@@ -558,12 +565,10 @@ mod tests {
                 false
             )]),
             "run-1 had ended before: it does not count: invalid: a node was gone at the end; this is a result of B, \
-             and is not repeated"
+             and the pair is not replaced"
         );
         let hit = run(Some("invalid"), false, false);
-        assert!(
-            told(&[hit]).ends_with("does not count: invalid; another pair is to take its place")
-        );
+        assert!(told(&[hit]).ends_with("does not count: invalid; another pair takes its place"));
         let disturbed = run(None, false, true);
         assert_eq!(
             told(&[disturbed.clone(), disturbed.clone()]),

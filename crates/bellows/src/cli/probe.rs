@@ -40,7 +40,7 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "SHAPE")]
     schedule: Option<ScheduleSpec>,
     /// Measured phase, in seconds (or 500ms, 2m)
-    #[arg(long, alias = "for", value_name = "DURATION", default_value = "30")]
+    #[arg(long, value_name = "DURATION", default_value = "30")]
     duration: Length,
     /// Warm-up before the measured phase, in seconds (or 500ms, 2m)
     #[arg(long, value_name = "DURATION", default_value = "0")]

@@ -49,12 +49,7 @@ pub(crate) struct ScrapeArgs {
     every: Length,
     /// How long, in seconds (or 500ms, 20m); one request each if absent. A request that is open at the end is waited
     /// for, up to --timeout
-    #[arg(
-        long = "duration",
-        alias = "for",
-        id = "length",
-        value_name = "DURATION"
-    )]
+    #[arg(long = "duration", id = "length", value_name = "DURATION")]
     length: Option<Length>,
     /// Series to show: a name (* and ? are wildcards) and labels, rabbitmq_queue_*{vhost="/",queue=~"q-.*"}, or
     /// 'sum by (LABEL, …) (SERIES)'. May be repeated

@@ -56,6 +56,9 @@ impl Live {
             shape,
             results: Results(results),
             step: None,
+            reminded: None,
+            begins: None,
+            last: None,
             beside: LiveBeside::default(),
         };
         Self::of(View::Plain(Box::new(view)))
@@ -93,14 +96,9 @@ impl Live {
     pub fn waiting(&mut self, text: &str, waited: Duration) {
         match &mut self.view {
             View::Quiet => {}
-            View::Plain(_) => {
-                let before = waited.saturating_sub(LONG).as_secs() / REMIND.as_secs();
-                if waited.as_secs() / REMIND.as_secs() > before {
-                    note(&format!(
-                        "{}: {} s so far",
-                        sanitise(text),
-                        waited.as_secs()
-                    ));
+            View::Plain(view) => {
+                if let Some(text) = view.reminder(text, waited) {
+                    note(&text);
                 }
             }
             View::Table(view) => view.waiting(&sanitise(text), waited),
@@ -113,12 +111,18 @@ impl Live {
             View::Quiet => {}
             View::Plain(view) => {
                 view.end_step();
+                view.tell_phase();
                 let name = phase_name(phase);
-                note(&match (phase, length.filter(|l| *l > Nanos::ZERO)) {
+                let text = match (phase, length.filter(|l| *l > Nanos::ZERO)) {
                     (Phase::Drain, Some(length)) => format!("{name}, at most {length}"),
                     (_, Some(length)) => format!("{name} for {length}"),
                     (_, None) => name.to_owned(),
-                });
+                };
+                view.begins = Some((phase, text));
+                // The last second of the phase before is still to come.
+                if view.last.is_none() {
+                    view.tell_phase();
+                }
             }
             View::Table(view) => {
                 view.end_step();
@@ -133,8 +137,7 @@ impl Live {
         let written = match &mut self.view {
             View::Quiet => Ok(()),
             View::Plain(view) => {
-                let news = view.beside.news();
-                let line = interval::line(&view.shape, point, &news).unwrap_or_default();
+                let line = view.line(point).unwrap_or_default();
                 view.results
                     .0
                     .write_all(out::harmless(&line).as_bytes())
@@ -213,7 +216,10 @@ impl Live {
     pub fn clear(&mut self) {
         match &mut self.view {
             View::Quiet => {}
-            View::Plain(view) => view.end_step(),
+            View::Plain(view) => {
+                view.end_step();
+                view.tell_phase();
+            }
             View::Table(view) => view.bar.finish_and_clear(),
         }
     }
@@ -330,14 +336,58 @@ struct PlainView {
     results: Results,
     /// The current step, and when it began.
     step: Option<(String, Instant)>,
+    /// The last reminder of a wait, with the number of intervals waited.
+    reminded: Option<(String, u64)>,
+    /// The phase that has begun, and its text, until the last second of the one before is shown.
+    begins: Option<(Phase, String)>,
+    /// Phase and end of the last line, in tenths of a second.
+    last: Option<(Phase, u64)>,
     beside: LiveBeside,
 }
 
 impl PlainView {
     fn step(&mut self, text: &str) {
         self.end_step();
+        self.tell_phase();
         note(text);
         self.step = Some((text.to_owned(), Instant::now()));
+    }
+
+    /// The line of an interval; none for the milliseconds behind a second, whose time and phase are those of its line.
+    fn line(&mut self, point: &SeriesPoint) -> Option<String> {
+        if self
+            .begins
+            .as_ref()
+            .is_some_and(|(phase, _)| *phase == point.phase)
+        {
+            self.tell_phase();
+        }
+        let news = self.beside.news();
+        let end = (point.phase, ((point.t + point.dt) * 10.0).round() as u64);
+        let is_shown = self.last.replace(end) == Some(end);
+        interval::line(&self.shape, point, &news).filter(|_| !is_shown)
+    }
+
+    /// Names the phase that has begun.
+    fn tell_phase(&mut self) {
+        if let Some((_, text)) = self.begins.take() {
+            note(&text);
+        }
+    }
+
+    /// The text of a wait, once in each interval of reminders.
+    fn reminder(&mut self, text: &str, waited: Duration) -> Option<String> {
+        let number = waited.as_secs() / REMIND.as_secs();
+        let text = sanitise(text);
+        let told = self
+            .reminded
+            .as_ref()
+            .filter(|(told, before)| *told == text && *before <= number);
+        let is_due = number > told.map_or(0, |(_, before)| *before);
+        is_due.then(|| {
+            self.reminded = Some((text.clone().into_owned(), number));
+            format!("{text}: {} s so far", waited.as_secs())
+        })
     }
 
     /// Says how long a step took, where it was long.
@@ -466,5 +516,89 @@ impl Steps {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> PlainView {
+        PlainView {
+            shape: Shape {
+                producers: true,
+                ..Shape::default()
+            },
+            results: Results(Box::new(std::io::sink())),
+            step: None,
+            reminded: None,
+            begins: None,
+            last: None,
+            beside: LiveBeside::default(),
+        }
+    }
+
+    /// The drain's last milliseconds had a line with the time of the one before.
+    #[test]
+    fn a_time_of_a_phase_has_one_line() {
+        let mut view = view();
+        let mut line = |phase, t, dt| {
+            let point = SeriesPoint {
+                t,
+                dt,
+                phase,
+                ..SeriesPoint::default()
+            };
+            view.line(&point).is_some()
+        };
+        assert!(line(Phase::Measure, 9.0, 1.0));
+        assert!(line(Phase::Drain, 10.0, 0.02));
+        assert!(line(Phase::Drain, 10.02, 0.98));
+        assert!(!line(Phase::Drain, 11.0, 0.01));
+    }
+
+    /// Seconds that are a little longer or shorter brought a reminder twice.
+    #[test]
+    fn a_wait_has_each_reminder_once() {
+        let mut view = view();
+        let mut told = |ms| view.reminder("away", Duration::from_millis(ms));
+        let all = [
+            1_000, 2_010, 3_005, 3_990, 4_995, 6_001, 7_010, 8_020, 8_990,
+        ];
+        let all: Vec<String> = all.into_iter().filter_map(&mut told).collect();
+        let wanted = [
+            "away: 2 s so far",
+            "away: 4 s so far",
+            "away: 6 s so far",
+            "away: 8 s so far",
+        ];
+        assert_eq!(all, wanted);
+        // Another wait.
+        assert_eq!(told(2_000).as_deref(), Some("away: 2 s so far"));
+    }
+
+    /// The line of the drain stood before that of the last measured second.
+    #[test]
+    fn a_phase_is_named_behind_the_last_second_of_the_one_before() {
+        let mut live = Live::of(View::Plain(Box::new(view())));
+        let point = |t: f64, phase| SeriesPoint {
+            t,
+            dt: 1.0,
+            phase,
+            ..SeriesPoint::default()
+        };
+        let begins = |live: &Live| match &live.view {
+            View::Plain(view) => view.begins.clone().map(|(_, text)| text),
+            _ => None,
+        };
+        let measured = Interval::new();
+        live.phase(Phase::Measure, None);
+        assert_eq!(begins(&live), None);
+        live.point(&point(0.0, Phase::Measure), &measured);
+        live.phase(Phase::Drain, Some(Nanos::from_millis(10_000)));
+        live.point(&point(1.0, Phase::Measure), &measured);
+        assert_eq!(begins(&live).as_deref(), Some("drain, at most 10.0 s"));
+        live.point(&point(2.0, Phase::Drain), &measured);
+        assert_eq!(begins(&live), None);
     }
 }

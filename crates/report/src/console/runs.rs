@@ -13,7 +13,7 @@ const LEAST_RUN: usize = 20;
 /// The runs, as given, ending in a newline. Under a run stand its tags and its note.
 #[must_use]
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
-    let mut table = Table::of("run<|when (UTC)<|state<|msg/s|p99|took|size|broker<|warn");
+    let mut table = Table::of("run<|when (UTC)<|state<|rate|p99|took|size|broker<|warn");
     // The least important columns go first; a run's warnings belong to its figures.
     table.drop_in_order(&[7, 1, 8, 6, 5, 4, 3, 2]);
     let mut unreadable = Vec::new();
@@ -28,6 +28,17 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
     }
     table.shorten_first(style.columns, LEAST_RUN, shortened);
     let mut lines = table.strong_lines(style);
+    let latencies = entries.iter().filter_map(RunEntry::latency);
+    let mut others: Vec<&str> = latencies
+        .map(|(metric, _)| metric.name())
+        .filter(|name| *name != Metric::ACK_RESPONSE.name())
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    if !others.is_empty() {
+        let text = format!("p99: ack response, else {}", sanitise(&others.join(", ")));
+        lines.extend(style.faint_prose(&text));
+    }
     for why in unreadable {
         lines.push(style.caution(&format!("unreadable: {why}")));
     }
@@ -52,14 +63,8 @@ fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
         None => three_digits(rate),
         Some(unit) => format!("{} {}", three_digits(rate), sanitise(unit)),
     });
-    // Of another latency than the acknowledgements' it says which.
-    let p99 = entry.latency().map(|(metric, of)| match metric {
-        Metric::ACK_RESPONSE => marked(of.p99_ns, of.supports(99.0)),
-        metric => {
-            let value = marked(of.p99_ns, of.supports(99.0));
-            format!("{} {value}", sanitise(metric.name()))
-        }
-    });
+    let p99 = entry.latency();
+    let p99 = p99.map(|(_, of)| marked(of.p99_ns, of.supports(99.0)));
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),
         None => s.broker.kind.clone(),

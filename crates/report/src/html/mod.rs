@@ -36,7 +36,7 @@ pub fn render(run: &RunReader) -> Result<String, Problem> {
 pub struct RedactedPage {
     /// The document.
     pub html: String,
-    /// Names that are words of every report, such as `test`: blotted where they stand as names, not in sentences.
+    /// Names that are words of every report, such as `test (queue)`: blotted as names, and not in sentences.
     pub ordinary: Vec<String>,
     /// Names that stay readable, since built-in experiments are called so.
     pub kept: Vec<String>,

@@ -208,10 +208,12 @@ impl Redaction {
     }
 
     /// Names that are words of every report and stand in the finished one, as they were blotted as names alone.
+    /// Each has its kind: `vm (host)`.
     pub(crate) fn ordinary(&self) -> Vec<String> {
         let ordinary = self.names.all().filter(|it| it.is_ordinary);
         let stands = ordinary.filter(|it| remains(&self.finished, &folded(&it.text)));
-        stands.map(|it| it.text.clone()).collect()
+        let told = stands.map(|it| format!("{} ({})", it.text, it.kind.word()));
+        told.collect()
     }
 
     /// Names that stay readable, since built-in experiments are called so.

@@ -28,7 +28,7 @@ pub(super) enum NameKind {
 
 impl NameKind {
     /// Beginning of its pseudonyms.
-    fn word(self) -> String {
+    pub(super) fn word(self) -> String {
         match self {
             Self::RoutingKey => "key".to_owned(),
             Self::VirtualHost => "vhost".to_owned(),
@@ -52,7 +52,7 @@ const DISTINCTIVE: usize = 8;
 pub(super) struct Name {
     /// Text in which it was found first.
     pub(super) text: String,
-    kind: NameKind,
+    pub(super) kind: NameKind,
     pseudonym: Option<String>,
     /// A person's name for a part of an experiment, such as a probe.
     is_given: bool,

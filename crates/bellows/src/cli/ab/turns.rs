@@ -167,7 +167,7 @@ impl Turns {
         of.runs.runs.push(paired_run(next, &record));
         let anew = paired::anew(broken.is_none(), plan.until_decided);
         if let Some(told) = what_becomes(&of.runs, anew) {
-            output::line_aside(&format!("{about} {told}"));
+            paired::hanging_aside(&format!("{about} {told}"));
         }
         of.costs
             .push(FunctionCosts::of_profiles(&record, &profiles));
@@ -184,7 +184,10 @@ impl Turns {
         let folder = &self.plan.folder;
         let (pair, pairs) = (next.pair + 1, folder.matrix.pairs);
         let run = match pair > pairs {
-            true => format!("pair {pair} ({pairs} are to count), {}", next.side),
+            true => format!(
+                "pair {pair}, in place of one that did not count, {}",
+                next.side
+            ),
             false => format!("pair {pair} of {pairs}, {}", next.side),
         };
         match folder.label(cell) {

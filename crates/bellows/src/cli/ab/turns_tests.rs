@@ -74,9 +74,9 @@ fn what_becomes_of_a_pair_is_said_once() {
     let own = spoiled(2, B, true);
     assert_eq!(
         says(&[&run(2, A), &own]),
-        "does not count: failed; this is a result of B, and is not repeated"
+        "does not count: failed; this is a result of B, and the pair is not replaced"
     );
-    let anew = "another pair is to take its place";
+    let anew = "another pair takes its place";
     let other = spoiled(2, B, false);
     assert!(says(&[&other]).ends_with(anew));
     let disturbed = PairedRun {
@@ -113,9 +113,7 @@ fn what_becomes_of_a_pair_is_said_once() {
     );
     // There is no room for a third.
     let (zeroth, first) = (spoiled(0, A, false), spoiled(1, B, false));
-    assert!(
-        says(&[&zeroth, &first, &disturbed]).ends_with("not repeated: at most 2 of 4 pairs may be")
-    );
+    assert!(says(&[&zeroth, &first, &disturbed]).ends_with("at most 2 of 4 pairs may be replaced"));
 }
 
 /// Whatever hits the runs, the number left is the number made when nothing else goes wrong, and another pair is made
@@ -154,7 +152,7 @@ fn what_is_left_and_said_is_what_is_made() {
                 .filter(|it| it.pair == next.pair && it.is_hit());
             let is_first = is_first.count() == 1 && of.runs.last().is_some_and(PairedRun::is_hit);
             let told = what_becomes(&of, paired::anew(true, false)).unwrap_or_default();
-            said += u32::from(is_first && told.ends_with("another pair is to take its place"));
+            said += u32::from(is_first && told.ends_with("another pair takes its place"));
             let mut clean = of.clone();
             while let Some(next) = self::next(&clean) {
                 clean.runs.push(run(next.pair, next.side));

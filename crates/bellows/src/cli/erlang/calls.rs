@@ -304,7 +304,7 @@ impl CountArgs {
             // Names say more than what can be computed from the others.
             let (heads, drop): (&str, &'static [usize]) = match counter {
                 Counter::Time if has_sampled(&sums) => (
-                    "function<|calls|own|%|own/call|acc/call|waits/call",
+                    "function<|calls|own|%|own/call|~acc/call|~waits/call",
                     &[4, 3, 6],
                 ),
                 Counter::Time => ("function<|calls|own|%|own/call", &[4, 3]),
@@ -432,8 +432,8 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
     }
     if calls.bursts.processes > 0 {
         text += &format!(
-            "\nSampled, from {} of {} for {} in all: accumulated time and waits per call, callers and callees; the \
-             tracing makes these times longer.",
+            "\nSampled (~), from {} of {} for {} in all: accumulated time and waits per call, callers and callees; the \
+             tracing makes these times longer. They are of fewer calls than own time is, which may exceed them.",
             counted(calls.bursts.messages, "trace message"),
             match calls.bursts.processes {
                 1 => "one process".to_owned(),

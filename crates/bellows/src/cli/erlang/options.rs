@@ -85,7 +85,7 @@ const PATH_BACKLOG: u32 = 50_000;
 #[derive(Clone, Debug, Args)]
 pub(super) struct BudgetArgs {
     /// How long, in seconds (or 500ms, 2m)
-    #[arg(long, alias = "for", value_name = "DURATION", default_value = "5")]
+    #[arg(long, value_name = "DURATION", default_value = "5")]
     pub(super) duration: Length,
     /// Withdraw when so many trace messages wait on the node [default: 10000, or 50000 where a path of calls is traced]
     #[arg(

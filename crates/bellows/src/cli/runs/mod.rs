@@ -5,7 +5,7 @@ mod history;
 mod prune;
 mod report_page;
 
-use archive::{Labels, RunEntry, RunFilter, RunOrder, RunSummary};
+use archive::{FolderKind, Labels, RunEntry, RunFilter, RunOrder, RunSummary};
 use clap::{Args, Subcommand};
 use report::console;
 use serde::Serialize;
@@ -101,7 +101,8 @@ struct ListArgs {
     /// Number of runs to show; 0 = all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
     limit: usize,
-    /// Show only runs that match: 'name=stream* broker=4.*'. Keys: id, name, broker, state, requirements, tag, note
+    /// Show only runs that match: 'name=stream* broker=4.*'. Keys: id, name, broker, state, requirements, tag, note,
+    /// recording, label
     #[arg(long, value_name = "FILTER")]
     filter: Option<RunFilter>,
     /// Order of the runs
@@ -177,16 +178,57 @@ impl ListArgs {
             output::print(&format!("none of {all} in {dir} matches\n"))?;
         } else {
             output::print(&console::runs(&entries, output::style()))?;
+            if self.filter.is_none() && self.limit == 0 {
+                self.print_folders(&entries)?;
+            }
         }
         Ok(Done::Fine)
+    }
+
+    /// The folders of several runs, whose runs are in the table.
+    fn print_folders(&self, entries: &[RunEntry]) -> Result<(), Failure> {
+        let folders = find::all_folders(&self.runs.runs)?;
+        let rows: Vec<(String, String)> = (folders.iter())
+            .map(|(dir, kind)| {
+                let name = dir.file_name().unwrap_or_default().to_string_lossy();
+                let inside = entries.iter().filter(|it| it.dir.starts_with(dir));
+                let command = match kind {
+                    FolderKind::Pairs => "ab",
+                    FolderKind::Limit => "limit",
+                };
+                let runs = measure::counted(inside.count() as u64, "run");
+                (name.into_owned(), format!("{command}, {runs}"))
+            })
+            .collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let listed = console::listed(&rows, output::style());
+        output::print(&format!("\nfolders of several runs\n{listed}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use archive::RunFilter;
     use clap::CommandFactory as _;
 
     use crate::cli::Cli;
+
+    #[test]
+    fn help_and_error_name_the_same_keys_of_a_filter() {
+        let runs = Cli::command();
+        let runs = runs.find_subcommand("runs").expect("a command");
+        let mut args = runs.get_arguments();
+        let filter = args.find(|arg| arg.get_long() == Some("filter"));
+        let help = filter
+            .and_then(clap::Arg::get_help)
+            .expect("a help")
+            .to_string();
+        let error = "x=y".parse::<RunFilter>().expect_err("no such key");
+        let keys = error.split_once("keys are ").expect("keys").1;
+        assert!(help.ends_with(&format!("Keys: {keys}")), "{help}: {error}");
+    }
 
     #[test]
     fn list_is_what_no_command_does() {

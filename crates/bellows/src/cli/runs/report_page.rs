@@ -47,16 +47,7 @@ pub(super) struct ReportArgs {
 impl ReportArgs {
     /// Writes the report and prints its path.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let dir =
-            find::run(&self.run, &self.runs.runs).or_else(|no_run| match find::folders_of_runs(
-                &self.run,
-                &self.runs.runs,
-            )?
-            .as_slice()
-            {
-                [(one, _)] => Ok(one.clone()),
-                _ => Err(no_run),
-            })?;
+        let dir = find::folder(&self.run, &self.runs.runs)?;
         if self.redact {
             return redacted(&dir, self.output);
         }
@@ -94,7 +85,10 @@ fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
     stacks::write_output(&path, page.html.as_bytes())
         .map_err(|e| Failure::io("write", &path, &e))?;
     for (why, names) in [
-        ("common words kept in prose", &page.ordinary),
+        (
+            "names that are common words are kept in prose",
+            &page.ordinary,
+        ),
         ("names of built-in experiments are kept", &page.kept),
     ] {
         if !names.is_empty() {

@@ -341,7 +341,7 @@ fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
             Some(_) if decided => "not repeated: decided before".to_owned(),
             Some(_) => "to be repeated".to_owned(),
             None => format!(
-                "not repeated: at most {} of {} may be",
+                "not repeated: the limit is {} of {}",
                 of.most_anew(),
                 measure::counted(of.pairs.into(), "pair")
             ),
@@ -545,7 +545,7 @@ mod tests {
         of.runs = vec![run(0, A, false, true)];
         assert_eq!(
             made_anew(&of, false),
-            ["pair 1: other programs disturbed a run; not repeated: at most 0 of 1 pair may be"]
+            ["pair 1: other programs disturbed a run; not repeated: the limit is 0 of 1 pair"]
         );
     }
 

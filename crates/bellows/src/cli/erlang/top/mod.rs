@@ -46,7 +46,7 @@ pub(crate) struct ErlangTopArgs {
     /// Time from one reading to the next, in which reductions and scheduler use are counted
     #[arg(long, value_name = "DURATION", default_value_t = WINDOW)]
     every: Length,
-    /// Readings at most
+    /// Readings at most [default: in a terminal and with --json until it is ended, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
     /// One reading, as text
@@ -124,7 +124,10 @@ impl ErlangTopArgs {
     }
 
     fn print(&self, helper: &Helper) -> Result<Done, Failure> {
-        let several = !self.once && self.count != Some(1);
+        // For a script, a table without end is of no use; objects, one a line, are.
+        let several = self
+            .count
+            .map_or(self.json && !self.once, |count| count > 1);
         let repetition = Repetition {
             // A window is as long as the time between two.
             every: several.then_some(Length(Nanos::ZERO)),
@@ -132,7 +135,7 @@ impl ErlangTopArgs {
         };
         let request = self.request();
         repetition.run_windows(|number, stop| {
-            let window = top(helper, &request, stop)?;
+            let mut window = top(helper, &request, stop)?;
             if self.json {
                 return repetition.print_json(&TopRow {
                     node: helper.node().name().as_str(),
@@ -140,6 +143,7 @@ impl ErlangTopArgs {
                     window,
                 });
             }
+            window.processes.retain(|it| !plain::is_own(it));
             let node = helper.node().name().as_str();
             let gap = if number > 1 { "\n" } else { "" };
             output::print(&format!(

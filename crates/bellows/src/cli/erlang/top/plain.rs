@@ -60,6 +60,12 @@ pub(super) fn titles(processes: &[TopProcess]) -> Vec<String> {
     each.collect()
 }
 
+/// Whether the process is part of a look into the node, this one or that of another bellows.
+pub(super) fn is_own(process: &TopProcess) -> bool {
+    let parts = [process.role.as_str(), process.name.as_str()];
+    parts.into_iter().any(erlang::Helper::is_its_name)
+}
+
 /// The process by role and name, and whether it waits for credit.
 fn title(process: &TopProcess) -> String {
     let parts = [process.role.as_str(), process.name.as_str()];
@@ -69,10 +75,6 @@ fn title(process: &TopProcess) -> String {
         // Such as the reader of another look, whose window was over: nobody knows any more what it was.
         true if process.status == "exited" => format!("ended meanwhile {}", process.pid),
         true => format!("{}{flow}", process.pid),
-        // A look into the node, this one or that of another bellows.
-        false if parts.iter().any(|it| erlang::Helper::is_its_name(it)) => {
-            format!("bellows, looking ({})", parts.join(" "))
-        }
         false => format!("{}{flow}", parts.join(" ")),
     }
 }

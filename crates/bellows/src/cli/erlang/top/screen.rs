@@ -25,7 +25,7 @@ use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
 use super::ProcessOrder;
-use super::plain::{MARK, TopColumn, columns, summary, titles};
+use super::plain::{MARK, TopColumn, columns, is_own, summary, titles};
 use crate::failure::{Done, Failure};
 use crate::signals;
 
@@ -235,6 +235,7 @@ impl TopView {
                 ProcessOrder::Binaries => process.binaries,
             };
             let key = |process: &TopProcess| (key(process), process.reductions_per_s as u64);
+            last.processes.retain(|process| !is_own(process));
             last.processes
                 .sort_by_key(|process| std::cmp::Reverse(key(process)));
         }
