@@ -104,7 +104,10 @@ impl ScenarioContext {
             return Some(took as u64);
         }
         let waited = of.scheduled.map_or(0.0, |it| sum(it.wait));
-        let not_begun = (of.scheduled.zip(tally)).map_or(0, |(it, of)| of.counts.get(it.not_begun));
+        let not_begun = of
+            .scheduled
+            .zip(tally)
+            .map_or(0, |(it, tally)| tally.counts.get(it.not_begun));
         let begun = whole.len().saturating_sub(not_begun);
         Some(took.max((sum(of.latency) - waited) / begun.max(1) as f64) as u64)
     }
