@@ -23,6 +23,9 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       /80.k msg\/s did not hold[\s\S]*p99 900 ms[\s\S]*missed end-to-end p99/,
     );
     assert.match(await curve.locator('text.knee').textContent(), /^knee /);
+    // The legend has no frame: that is of the list of keys.
+    const legend = page.locator('#curve p').last();
+    assert.equal(await legend.evaluate((it) => getComputedStyle(it).borderTopWidth), '0px');
     // An unclear one says why.
     const reason = /unclear[\s\S]*other programs had 1.2 cores; missed/;
     assert.match(await curve.locator('.unclear-trial title').textContent(), reason);

@@ -42,6 +42,8 @@ test('a server that stood still is no schedule', () => {
   expect(who({ ...met, cause: { code: 'rate_met', late: null } })).toBe('schedule');
   const late = 'broker_stalled';
   expect(who({ ...met, cause: { code: 'rate_met', late } })).toBe('broker stood still');
+  const failed = { limited_by: 'undecided', cause: { code: 'some_failed' } } as const;
+  expect(who(failed)).toBe('failures');
   const own = { code: 'rate_met', late: 'own_fault' } as const;
   expect(who({ ...met, cause: own })).toBe("the run's own fault");
 });

@@ -11,6 +11,7 @@ import {
   MOST_ROWS,
   neighbour,
   OUTER,
+  rowsOf,
 } from '../src/flame/layout';
 import { remarkOn } from '../src/flame/remarks';
 import {
@@ -108,6 +109,14 @@ describe('layout', () => {
       expect(box.x + box.width).toBeLessThanOrEqual(parent.x + parent.width + 1e-12);
     }
     expect(found.boxes[1]).toMatchObject({ x: 0, width: 0.8, depth: 1 });
+  });
+
+  test('a stack too narrow to read gives the graph no height', () => {
+    const found = layout(tree, weights, null, byName(tree, profile.names), 0);
+    const deep = found.boxes.filter((box) => box.depth === 3);
+    expect(deep.map((box) => box.width)).toEqual([0.2]);
+    expect([rowsOf(found, 0.2), rowsOf(found, 0.21), rowsOf(found, 0.9)]).toEqual([4, 3, 1]);
+    expect(rowsOf({ boxes: [], rows: 0 }, 0)).toBe(0);
   });
 
   test('narrow frames are left out with all below them', () => {

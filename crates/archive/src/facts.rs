@@ -256,6 +256,13 @@ impl Facts {
             })
     }
 
+    /// Share of the operations begun that failed; 0 of messages.
+    #[must_use]
+    pub fn failed_share(&self) -> f64 {
+        self.own()
+            .map_or(0.0, |of| of.failed as f64 / of.begun.max(1) as f64)
+    }
+
     /// All cores that broker and generator could share.
     #[must_use]
     pub const fn all_cores(&self) -> u32 {

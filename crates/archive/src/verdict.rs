@@ -63,6 +63,8 @@ pub enum Cause {
     BrokeOff,
     /// Every cycle or request failed.
     AllFailed,
+    /// As many operations were begun as requested, and some failed: the requested rate was not met.
+    SomeFailed,
     /// Too little was measured.
     TooShort,
     /// No message was sent or received, no cycle began.

@@ -1,6 +1,6 @@
 // What is compared with what, whether it may be believed, and how it was decided.
 
-import { button, h, section, table } from '../core/dom';
+import { button, h, section, table, withCode } from '../core/dom';
 import { counted, grouped } from '../core/format';
 import type { ComparisonOutcome, ComparisonView, SideView, SideWarning } from '../core/view';
 import { byTier, nameOfCode, ranked } from '../sections/warnings';
@@ -118,7 +118,7 @@ export function belief(view: About): HTMLElement {
       'li',
       { class: it.tier },
       h('b', {}, `${nameOfCode(it.code)}`),
-      ` ${share(it, view)}: ${it.text}`,
+      withCode(` ${share(it, view)}: ${it.text}`),
     ),
   );
   const notes = view.remarks.map((text) => h('li', { class: 'note' }, text));

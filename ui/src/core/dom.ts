@@ -40,6 +40,14 @@ export function fill(parent: Element, ...children: (Child | Child[])[]): void {
   add(parent, children.flat());
 }
 
+/** A sentence whose parts between backticks are code. */
+export function withCode(text: string): Child[] {
+  const parts = text.split('`');
+  // One without its other is a letter like any.
+  if (parts.length % 2 === 0) return [text];
+  return parts.map((part, at) => (at % 2 === 1 ? h('code', {}, part) : part));
+}
+
 /** A part of the page: its name, what stands beside that (a text is a hint), and what it shows. */
 export function section(
   id: string,

@@ -52,7 +52,7 @@ shape: string,
 at_least: boolean, };
 
 /** Cause of the verdict; the figures are in [`Facts`]. */
-export type Cause = { "code": "broke_off" } | { "code": "all_failed" } | { "code": "too_short" } | { "code": "no_load" } | { "code": "rate_met",
+export type Cause = { "code": "broke_off" } | { "code": "all_failed" } | { "code": "some_failed" } | { "code": "too_short" } | { "code": "no_load" } | { "code": "rate_met",
 /** Lateness that matters more: the broker stood still for a while, or some of it was late for this reason. */
 late: Lateness | null, } | { "code": "consumers_slow" } | { "code": "consumers_behind",
 /** Why they did. */

@@ -9,13 +9,17 @@ import { tip } from '../core/tip';
 import { exactAmount } from '../core/units';
 import type { ProfileHead } from '../core/view';
 import type { Change, Difference } from './difference';
-import { type Box, boxAt, type Compare, type Layout, layout, neighbour } from './layout';
+import { type Box, boxAt, type Compare, type Layout, layout, neighbour, rowsOf } from './layout';
 import { remarkOn } from './remarks';
 import type { Tree, Weights } from './tree';
 
 export const ROW = 18;
 /** Narrower boxes, in pixels, are left out. */
 const LEAST = 0.4;
+/** Narrower boxes, in pixels, cannot be read: rows that have no others are scrolled to. */
+const READABLE = 2;
+/** Rows of the smallest graph. */
+const LEAST_ROWS = 3;
 /** Pixels of a graph at most, sixty rows: what is deeper is scrolled to, and a line says so. */
 const TALLEST = 60 * ROW;
 
@@ -76,6 +80,9 @@ export class FlameCanvas {
   private hovered: number | null = null;
   private focused: Box | null = null;
   private width = 0;
+  /** Pixels of the whole graph, and those in view. */
+  private height = 0;
+  private shown = 0;
   /** How far the view is scrolled: to read it when the page was just changed, the browser lays the page out. */
   private scrolled = 0;
 
@@ -131,8 +138,13 @@ export class FlameCanvas {
       LEAST / width,
       scene.timed,
     );
-    const height = Math.max(this.found.rows, 3) * ROW;
-    const shown = Math.min(height, tallest);
+    const height = Math.max(this.found.rows, LEAST_ROWS) * ROW;
+    // In the order of time all stacks are narrow.
+    const readable = scene.timed ? height : rowsOf(this.found, READABLE / width) * ROW;
+    const shown = Math.min(Math.max(readable, LEAST_ROWS * ROW), tallest);
+    // A graph that grows upward keeps what stood at its foot.
+    const below = Math.max(0, this.height - this.shown - this.scrolled);
+    [this.height, this.shown] = [height, shown];
     this.space.style.height = `${height}px`;
     this.view.style.height = `${shown}px`;
     const deeper = Math.ceil((height - shown) / ROW);
@@ -145,8 +157,8 @@ export class FlameCanvas {
     if (this.canvas.height !== size[1]) this.canvas.height = size[1];
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${shown}px`;
-    if (first && (scene.upward || this.scrolled > 0)) {
-      this.view.scrollTop = scene.upward ? height : 0;
+    if (scene.upward ? height > shown : first && this.scrolled > 0) {
+      this.view.scrollTop = scene.upward ? height - shown - (first ? 0 : below) : 0;
       this.scrolled = this.view.scrollTop;
     } else if (this.scrolled > 0) this.scrolled = this.view.scrollTop;
     this.paint();

@@ -112,6 +112,14 @@ export function layout(
   return { boxes, rows };
 }
 
+/** Rows of boxes that are at least `least` wide: a stack of narrower ones gives the graph no height. */
+export function rowsOf({ boxes }: Layout, least: number): number {
+  return boxes.reduce(
+    (most, { depth, width }) => (width < least ? most : Math.max(most, depth + 1)),
+    0,
+  );
+}
+
 /** The box at a place, boxes being sorted in no particular way. */
 export function boxAt(found: Layout, x: number, depth: number): Box | null {
   for (const box of found.boxes) {

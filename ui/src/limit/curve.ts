@@ -140,7 +140,7 @@ export function curve(view: LimitView): View | null {
     'lines: medians of trials that are not unclear; marks: p99 of every trial; shaded: the limit; both axes logarithmic' +
       (has('unclear') ? '; unclear: missed for a reason beside the broker' : ''),
     place,
-    h('p', { class: 'keys' }, legend),
+    h('p', { class: 'kinds' }, legend),
   );
   return { element, draw: () => place.replaceChildren(draw(view, Math.max(280, widthOf(place)))) };
 }

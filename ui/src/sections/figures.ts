@@ -27,7 +27,7 @@ import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, ProgramSummary, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { nodeTable } from './nodes';
-import { percentileCell, WEAK } from './percentile-cell';
+import { explainMarks, percentileCell, WEAK } from './percentile-cell';
 import { failures, scenarioTiles } from './scenario';
 import { scrapeTable, scrapeTiles } from './scrapes';
 import { type Tile, tile } from './tile';
@@ -263,6 +263,7 @@ export function figures(page: Page, store: Store): View {
           )
         : rest,
     );
+    explainMarks(body);
   };
   store.listen((_, changed) => {
     if (changed.has('window')) draw();
@@ -309,14 +310,14 @@ export function account(ledger: LedgerSummary): HTMLElement[] {
       'lost',
       ledger.lost,
       'message',
-      missing > 0 ? `and ${grouped(missing)} unconfirmed` : of,
+      missing > 0 ? `${grouped(missing)} missing, unconfirmed` : of,
       `confirmed and never delivered, ${of} messages with warm-up and drain`,
     ],
     [
       'duplicated',
       ledger.duplicated,
       'delivery',
-      ledger.duplicated_redelivered > 0 ? `and ${again} flagged` : of,
+      ledger.duplicated_redelivered > 0 ? `${again} redelivered` : of,
       `delivered again without the redelivered flag; ${again} with it`,
     ],
     [

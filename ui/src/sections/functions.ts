@@ -20,6 +20,8 @@ type Menu = (frame: number, x: number, y: number) => void;
 const STEP = 40;
 /** Letters of a name: about a line. */
 const LONGEST = 33;
+/** Letters of a module's name that is shown whole, such as `[jit]`. */
+const SHORT = 8;
 /** Lines of the chosen function. */
 const MOST_LINES = 12;
 
@@ -263,7 +265,7 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
         },
         shortened(name, LONGEST),
       ),
-      h('span', { class: 'module' }, where),
+      h('span', { class: where.length > SHORT ? 'module' : 'module short' }, where),
     ),
   );
 }

@@ -7,6 +7,7 @@ import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { firstTiles } from './figures';
+import { explainMarks } from './percentile-cell';
 import { missed } from './requirements';
 import type { View } from './timeline';
 import { byTier } from './warnings';
@@ -107,6 +108,8 @@ export function glance(page: Page, store: Store): View {
     const { run } = page;
     const shown = window ? { ...run, figures: figuresOf(page, window) } : run;
     fill(tiles, firstTiles(shown, run).slice(0, 4));
+    fill(element, tiles);
+    explainMarks(element);
   };
   store.listen((_, changed) => {
     if (changed.has('window')) draw();

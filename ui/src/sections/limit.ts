@@ -3,7 +3,7 @@
 
 import { margins } from '../charts/panel';
 import { ofSubject, type WaitKey } from '../core/data';
-import { type Child, fill, h, later, pairs, section, table, widthOf } from '../core/dom';
+import { type Child, fill, h, later, pairs, section, table, widthOf, withCode } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
 import { svg } from '../core/svg';
@@ -59,6 +59,7 @@ const STALLED: Partial<Record<Lateness, string>> = {
 
 /** Who limited the run; where its rate was met, and somebody stood still, that is no matter of the schedule alone. */
 export function who({ cause, limited_by }: Pick<Verdict, 'cause' | 'limited_by'>): string {
+  if (cause?.code === 'some_failed' || cause?.code === 'all_failed') return 'failures';
   const late = cause?.code === 'rate_met' ? cause.late : null;
   return (late && STALLED[late]) || limited_by;
 }
@@ -245,7 +246,7 @@ function waitRow(key: string, name: string, value: string): HTMLElement {
 }
 
 function reasons(verdict: Verdict): Child[] {
-  const item = (r: { text: string }): HTMLElement => h('li', {}, r.text);
+  const item = (r: { text: string }): HTMLElement => h('li', {}, withCode(r.text));
   const decided = verdict.reasons.filter((r) => r.decided);
   const others = verdict.reasons.filter((r) => !r.decided);
   return [
@@ -364,7 +365,7 @@ export function limit(run: RunView, store: Store): View | null {
     'limit',
     'Who limited this run',
     h('span', { class: `who ${verdict.limited_by}` }, ofSubject(run, who(verdict))),
-    h('p', { class: 'sentence' }, sentence(verdict.sentence)),
+    h('p', { class: 'sentence' }, withCode(sentence(verdict.sentence))),
     reasons(verdict),
     chart,
     chart ? later('The waits as a table', () => waitTable(run, all, spoken)) : null,

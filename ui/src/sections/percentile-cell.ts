@@ -8,6 +8,11 @@ import type { LatencySummary } from '../core/view';
 export const WEAK = '†';
 export const WEAK_MEANS = `${WEAK} fewer than 10 samples lie beyond`;
 
+/** Says below a part of the page what its mark means, where it has one. */
+export function explainMarks(part: HTMLElement): void {
+  if (part.textContent?.includes(WEAK)) part.append(h('p', { class: 'hint marks' }, WEAK_MEANS));
+}
+
 /** A percentile as text, marked where too few samples lie beyond it. */
 export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
   if (latency.count === 0) return h('span', { class: 'none' }, '–');

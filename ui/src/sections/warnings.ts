@@ -1,7 +1,7 @@
 // What may be wrong with the numbers: the two warnings that matter most, the others behind their count.
 
 import { ofSubject } from '../core/data';
-import { h, section } from '../core/dom';
+import { h, section, withCode } from '../core/dom';
 import type { RunView, Tier, WarningCode } from '../core/view';
 
 const CODES: Record<WarningCode, string> = {
@@ -81,9 +81,18 @@ export function warnings(run: RunView): HTMLElement {
   const all = [
     ...ranked(run.warnings).map(({ tier, code, text }) => ({
       tier,
-      item: h('li', { class: tier }, h('b', {}, `${ofSubject(run, nameOfCode(code))}:`), ' ', text),
+      item: h(
+        'li',
+        { class: tier },
+        h('b', {}, `${ofSubject(run, nameOfCode(code))}:`),
+        ' ',
+        withCode(text),
+      ),
     })),
-    ...run.notes.map((n) => ({ tier: 'note' as const, item: h('li', { class: 'note' }, n) })),
+    ...run.notes.map((n) => ({
+      tier: 'note' as const,
+      item: h('li', { class: 'note' }, withCode(n)),
+    })),
   ];
   const list = (part: typeof all): HTMLElement =>
     h(

@@ -108,8 +108,8 @@ impl<'a> VerdictText<'a> {
                 self.unit,
                 self.limited_by(why, who)
             ),
-            Cause::ConsumersSlow | Cause::AllFailed => self.cause(cause),
-            _ => self.limited_by(cause, who),
+            Cause::ConsumersSlow | Cause::AllFailed | Cause::SomeFailed => self.cause(cause),
+            _ => self.limited_by(cause, who) + &self.failed(),
         };
         sentence + &self.could_have_made(who).unwrap_or_default()
     }
@@ -143,13 +143,27 @@ impl<'a> VerdictText<'a> {
         }
     }
 
-    /// Number of failed operations, although as many were begun as were requested.
+    /// Number of operations that began and failed.
     fn failed(&self) -> String {
         let own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
         match own.map(|churn| churn.failed).sum() {
             0 => String::new(),
             failed => format!("; {} failed", counted(failed, self.item())),
         }
+    }
+
+    /// Share of operations that failed, and the rate of the others.
+    fn some_failed(&self) -> String {
+        let (share, sent) = (self.e.failed_share(), self.e.sent_rate);
+        format!(
+            "{} of the {} failed: {} of {} {} were completed, though all were {}",
+            percent(share),
+            self.items,
+            rate(sent * (1.0 - share)),
+            self.requested(),
+            self.unit,
+            self.begun
+        )
     }
 
     /// One of the counted items: `message`.
@@ -181,6 +195,7 @@ impl<'a> VerdictText<'a> {
                 let failed = own.next().map_or(0, |churn| churn.failed);
                 format!("every {} failed, {} in all", self.item(), count(failed))
             }
+            Cause::SomeFailed => self.some_failed(),
             Cause::TooShort => self.too_short(),
             Cause::NoLoad => "bellows sent and received no message".to_owned(),
             Cause::ConsumersSlow => format!(
@@ -713,11 +728,15 @@ impl<'a> VerdictText<'a> {
         } else {
             format!("{} until confirmed", duration(e.answer_ns))
         };
+        let none = match e.is_churn() {
+            true => "none completed",
+            false => "none confirmed",
+        };
         match e.in_flight_limit {
             Some(limit) if e.answer_ns > 0 => format!("{} in flight x {answer}", count(limit)),
-            Some(limit) => format!("{} in flight, none confirmed", count(limit)),
+            Some(limit) => format!("{} in flight, {none}", count(limit)),
             None if e.answer_ns > 0 => answer,
-            None => "none confirmed".to_owned(),
+            None => none.to_owned(),
         }
     }
 

@@ -5,6 +5,9 @@ use archive::{
     Lateness, LimitedBy, LoopUse, OwnFault, ProducerTime, Reason, RunQueueWait, Stall, Stalled,
     Verdict,
 };
+use measure::ScenarioRole;
+
+use crate::numbers::rate;
 
 /// Unthrottled with confirms on a machine of 8 cores; a loop with much time to spare, waiting for answers.
 fn facts() -> Facts {
@@ -532,6 +535,35 @@ fn what_waited_for_cores_while_it_stood_still_is_named() {
             "undecided: {told}; it stopped answering for 600 ms of the 30.0 s: stop the other processes, and run \
              again"
         )
+    );
+}
+
+/// A probe of which a quarter failed was said to have met its rate.
+#[test]
+fn a_share_that_failed_is_said_and_no_rate_is_called_met() {
+    let mut facts = facts();
+    (facts.requested_rate, facts.sent_rate) = (Some(10.0), 10.0);
+    facts.ended.churn = vec![ChurnFacts {
+        unit: "requests".into(),
+        role: ScenarioRole::Server,
+        begun: 60,
+        failed: 15,
+        ..ChurnFacts::default()
+    }];
+    let (requested, completed) = (rate(10.0), rate(7.5));
+    assert_eq!(
+        said(Cause::SomeFailed, LimitedBy::Undecided, facts.clone()),
+        format!(
+            "25 % of the requests failed: {completed} of {requested} requests/s were completed, though all were sent"
+        )
+    );
+    // Also where something else limited it.
+    facts.answer_ns = 0;
+    let unknown = said(Cause::BrokerUnknown, LimitedBy::Broker, facts);
+    assert!(
+        unknown.contains("(2,000 in flight, none completed)")
+            && unknown.contains("; 15 requests failed"),
+        "{unknown}"
     );
 }
 

@@ -153,7 +153,7 @@ impl<'a> Clauses<'a> {
         let work = work.filter(|it| it.share >= LEAST_WORK && !it.role.is_empty());
         let share = |share: f64| three_digits(share * 100.0);
         Self {
-            prefix: prefix(facts),
+            prefix: prefix(facts, &what),
             what: outcome_of_faults(summary) + &what + &faults(summary) + &scraped(facts),
             latencies: latencies(summary),
             who: who(summary),
@@ -358,8 +358,12 @@ fn away_s(stalls: &[Stall], phases: &[PhaseSpan]) -> f64 {
 /// The verdict in three words; its sentence stands in a section of its own.
 fn limited_by(verdict: &Verdict, target: &str) -> String {
     let text = match verdict.limited_by {
-        // That all failed is said with their number.
-        LimitedBy::Undecided if matches!(verdict.cause, Some(Cause::AllFailed)) => "",
+        // Their number says that some failed, or all.
+        LimitedBy::Undecided
+            if matches!(verdict.cause, Some(Cause::AllFailed | Cause::SomeFailed)) =>
+        {
+            ""
+        }
         LimitedBy::Broker => return format!("limited by the {target}"),
         LimitedBy::Generator => "limited by the generator",
         LimitedBy::Network => "limited by the network",
@@ -384,14 +388,18 @@ fn capital(text: &str) -> String {
     })
 }
 
-fn prefix(facts: &Facts<'_>) -> String {
+/// How a run ended early, and when, where `what` does not say for as long.
+fn prefix(facts: &Facts<'_>, what: &str) -> String {
     let how = match facts.record.state {
         RunState::Running => "cut off",
         RunState::Interrupted => "stopped",
         RunState::Failed => "failed",
         RunState::Complete => return String::new(),
     };
-    match facts.phases.last() {
+    let is_said = |end: f64| {
+        (end - measured_s(facts.phases)).abs() < 0.5 && what.contains(&length(facts.phases))
+    };
+    match facts.phases.last().filter(|last| !is_said(last.end)) {
         None => format!("{how}: "),
         Some(last) => format!("{how} after {:.0} s: ", last.end),
     }
@@ -436,11 +444,19 @@ fn flow(facts: &Facts<'_>) -> String {
     }
     let is_beside = !flows.is_empty();
     if !is_beside && !scenarios.is_empty() {
-        let mut units: Vec<&str> = scenarios.iter().map(|(_, it)| it.unit.as_str()).collect();
-        units.dedup();
-        let counts = counted(scenarios.len() as u64, "load");
-        let (units, length) = (units.join(" and "), length(facts.phases));
-        flows.push(format!("{counts} of {units}{length}"));
+        let (number, length) = (scenarios.len() as u64, length(facts.phases));
+        let is_probe = |(_, it): &(&str, &ScenarioSummary)| it.role == ScenarioRole::Server;
+        flows.push(if scenarios.iter().all(is_probe) {
+            format!("{}{length}", counted(number, "probe"))
+        } else {
+            let mut units: Vec<&str> = scenarios.iter().map(|(_, it)| it.unit.as_str()).collect();
+            units.dedup();
+            format!(
+                "{} of {}{length}",
+                counted(number, "load"),
+                units.join(" and ")
+            )
+        });
     }
     let leading = lead(facts.summary);
     let first = scenarios.iter().find(|(name, _)| leading == Some(*name));

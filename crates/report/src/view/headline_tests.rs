@@ -439,6 +439,42 @@ fn of_probes_beside_messages_the_worst_comes_first_in_two_lines() {
     assert!(!told.contains("http"), "{told}");
 }
 
+/// Probes were loads of requests, and the time of a run that failed stood twice.
+#[test]
+fn probes_are_called_so_and_a_time_is_said_once() {
+    let mut summary = summary();
+    summary.scenarios = Default::default();
+    summary.insert("probe_queues", requests(900_000_000, 0));
+    summary.insert("probe_queue_page", requests(4_000_000, 0));
+    let text = |state, summary: &RunSummary, start| {
+        let span = |phase, start, end| PhaseSpan { phase, start, end };
+        let phases = [span(Phase::Measure, start, 8.0)];
+        let parts = sentence(&record(state, &[]), &phases, summary);
+        parts.iter().map(|it| it.text.as_str()).collect::<String>()
+    };
+    let told = text(RunState::Complete, &summary, 0.0);
+    assert!(
+        told.starts_with("2 probes for 8 s; probe queues: end-to-end p99"),
+        "{told}"
+    );
+    let failed = text(RunState::Failed, &summary, 0.1);
+    assert!(failed.starts_with("Failed: 2 probes for 7.9"), "{failed}");
+    let later = text(RunState::Failed, &summary, 2.0);
+    assert!(
+        later.starts_with("Failed after 8 s: 2 probes for 6"),
+        "{later}"
+    );
+    summary.insert(
+        "churn",
+        ScenarioSummary {
+            unit: "cycles".to_owned(),
+            ..ScenarioSummary::default()
+        },
+    );
+    let told = text(RunState::Complete, &summary, 0.0);
+    assert!(told.starts_with("3 loads of "), "{told}");
+}
+
 #[test]
 fn a_metric_behind_the_name_of_its_probe_does_not_repeat_it() {
     assert_eq!(

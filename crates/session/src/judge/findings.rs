@@ -53,9 +53,11 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     }
     let late = match cause {
         Cause::RateMet { late } => *late,
+        Cause::SomeFailed => derived.lateness(),
         _ => None,
     };
-    let on_time = matches!(cause, Cause::RateMet { late: None });
+    let is_met = matches!(cause, Cause::RateMet { .. } | Cause::SomeFailed);
+    let on_time = is_met && late.is_none();
     if derived.at_work >= SATURATED && !on_time {
         let saturated = Finding::GeneratorSaturated {
             at_work: derived.at_work,
@@ -172,16 +174,16 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     let not_begun = churn
         .find(|churn| !churn.beside)
         .map_or(0, |churn| churn.not_begun);
-    // These say it themselves.
+    // These say it themselves, but not how many never began.
     let told = matches!(
         cause,
         Cause::TooShort
-            | Cause::BrokeOff
             | Cause::AllFailed
             | Cause::GeneratorBusy
             | Cause::GeneratorLacksCores { .. }
     );
-    if told || derived.reached_rate() && not_begun == 0 {
+    let is_known = not_begun == 0 && (told || derived.reached_rate());
+    if is_known || *cause == Cause::BrokeOff {
         return None;
     }
     let rates = SentOf {

@@ -70,7 +70,7 @@ impl<'a> Derived<'a> {
         })
     }
 
-    /// The requested rate was met: did the messages also arrive, and in time?
+    /// The requested rate was met: did the messages also arrive, and in time, and did the operations succeed?
     fn rate_met(&self) -> Conclusion {
         let e = self.e;
         if self.consumers_behind() && e.slow_consumers {
@@ -83,6 +83,9 @@ impl<'a> Derived<'a> {
             conclusion.cause = Cause::ConsumersBehind { why };
             conclusion.because.insert(0, "consumers_behind");
             return conclusion;
+        }
+        if e.failed_share() > 1.0 - ACHIEVED {
+            return Conclusion::undecided(Cause::SomeFailed, &["requested", "loop_busy"]);
         }
         let late = self.lateness();
         let because: &[&'static str] = match late {
@@ -324,6 +327,13 @@ impl<'a> Derived<'a> {
         Some(("stalls", usize::from(is_less)))
     }
 
+    /// Whether operations that were due waited most of the time for open ones to end, and longer than the event loop
+    /// waited for a core: with one it would have begun no more.
+    fn waits_for_room(&self) -> bool {
+        let time = self.e.producers.unwrap_or_default();
+        self.e.is_churn() && time.budget >= DOMINANT.max(self.run_queue_wait)
+    }
+
     /// The event loop, or the broker, was ready to run and had no core.
     fn lacks_cores(&self) -> Option<Conclusion> {
         let e = self.e;
@@ -334,7 +344,7 @@ impl<'a> Derived<'a> {
             let because = ["machine_idle", "broker_cpu", "loop_run_queue_wait"];
             return Some(Conclusion::undecided(Cause::OthersFillMachine, &because));
         }
-        if self.run_queue_wait < RUN_QUEUE_WAIT {
+        if self.run_queue_wait < RUN_QUEUE_WAIT || self.waits_for_room() {
             return None;
         }
         let others = self.others;

@@ -9,7 +9,7 @@ use archive::{
 };
 use stacks::{Class, ClassShare, ProfileSummary};
 
-use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers};
+use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers, waiting_loop};
 use super::*;
 
 fn verdict(facts: Facts) -> Verdict {
@@ -484,6 +484,61 @@ fn a_run_whose_requests_all_failed_has_not_broken_off() {
         ..probe(4)
     }];
     assert_eq!(verdict(facts).cause, Some(Cause::BrokeOff));
+}
+
+/// A probe of a server that is asked 20 times a second, and of which at most two requests may be open.
+fn probe_of_slow_server(not_begun: u64) -> Facts {
+    let mut facts = waiting_for_answers();
+    (facts.requested_rate, facts.sent_rate) = (Some(20.0), 5.0);
+    (facts.in_flight_limit, facts.answer_ns) = (Some(2), 400_000_000);
+    facts.producers = producers(|time| (time.budget, time.ready, time.schedule) = (0.7, 0.1, 0.2));
+    facts.loops = vec![waiting_loop(0.21)];
+    (facts.broker, facts.idle) = (Some(broker(0.1, 0.1)), Some(0.3));
+    facts.ended.churn = vec![ChurnFacts {
+        unit: "requests".into(),
+        begun: 22,
+        not_begun,
+        in_flight_limit: 2,
+        ..ChurnFacts::default()
+    }];
+    facts
+}
+
+/// A loop that had no core for a fifth of the time was called the limit, and the requests that found no room had no
+/// warning.
+#[test]
+fn requests_that_wait_for_open_ones_are_limited_by_these() {
+    let facts = probe_of_slow_server(28);
+    let found = verdict(facts.clone());
+    assert_eq!(
+        (found.limited_by, code(found.cause.as_ref()).as_str()),
+        (LimitedBy::Broker, "broker_slow")
+    );
+    assert_eq!(codes(&facts), [WarningCode::RateNotAchieved]);
+    // Where the loop waited longer than they did, it is the limit, and the warning stays.
+    let mut starved = facts;
+    starved.loops = vec![waiting_loop(0.75)];
+    let found = verdict(starved.clone());
+    assert_eq!(found.limited_by, LimitedBy::Generator, "{:?}", found.cause);
+    assert!(codes(&starved).contains(&WarningCode::RateNotAchieved));
+    let all_began = codes(&probe_of_slow_server(0));
+    assert_eq!(all_began, [WarningCode::RateNotAchieved]);
+}
+
+#[test]
+fn requests_that_failed_have_not_met_their_rate() {
+    let mut facts = probe_of_slow_server(0);
+    (facts.requested_rate, facts.sent_rate) = (Some(10.0), 10.0);
+    facts.loops = vec![a_loop(0.2, 0.79)];
+    let with = |begun, failed| {
+        let mut facts = facts.clone();
+        (facts.ended.churn[0].begun, facts.ended.churn[0].failed) = (begun, failed);
+        let found = verdict(facts);
+        (found.limited_by, code(found.cause.as_ref()))
+    };
+    assert_eq!(with(60, 15), (LimitedBy::Undecided, "some_failed".into()));
+    assert_eq!(with(60, 60), (LimitedBy::Undecided, "some_failed".into()));
+    assert_eq!(with(3_000, 3), (LimitedBy::Schedule, "rate_met".into()));
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Recording<'_> {
             late_share: late as f64 / begun.max(1) as f64,
             producers: producers.then(|| producer_time(&self.measured.waits)),
             in_flight_limit: self.context.planned.in_flight_limit,
-            answer_ns: match first.and_then(|first| first.operation_took(&self.measured)) {
+            answer_ns: match first.and_then(|first| first.operation_took(outcome, &self.measured)) {
                 Some(took) => took,
                 None if service.is_empty() => 0,
                 None => service.mean() as u64,

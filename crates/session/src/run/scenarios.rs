@@ -80,13 +80,43 @@ impl ScenarioContext {
         }
     }
 
-    /// Mean time of operations from their beginning, nanoseconds.
-    pub(crate) fn operation_took(&self, measured: &Interval) -> Option<u64> {
-        let operations = self.operations.as_ref()?;
-        let whole = measured.latencies.histogram(operations.latency);
-        let scheduled = operations.scheduled;
-        let waited = scheduled.map_or(0.0, |it| measured.latencies.histogram(it.wait).mean());
-        (!whole.is_empty()).then(|| (whole.mean() - waited).max(0.0) as u64)
+    /// Mean time of operations from their beginning, nanoseconds. Those that never began have none, and only where some
+    /// timed out, which have no steps, does it come from whole operations and their waits.
+    pub(crate) fn operation_took(&self, outcome: &Outcome, measured: &Interval) -> Option<u64> {
+        let of = self.operations.as_ref()?;
+        let latencies = &measured.latencies;
+        let whole = latencies.histogram(of.latency);
+        if whole.is_empty() {
+            return None;
+        }
+        let sum = |metric: Metric| {
+            let all = latencies.histogram(metric);
+            all.mean() * all.len() as f64
+        };
+        let (mut steps, mut answered) = (0.0, 0);
+        for (metric, step) in latencies.filled().filter(|(it, _)| self.is_step(*it)) {
+            steps += sum(metric);
+            answered = answered.max(step.len());
+        }
+        let took = steps / answered.max(1) as f64;
+        let tally = outcome.tallies.get(self.name);
+        if answered > 0 && tally.is_none_or(|it| it.timed_out == 0) {
+            return Some(took as u64);
+        }
+        let waited = of.scheduled.map_or(0.0, |it| sum(it.wait));
+        let not_begun = of
+            .scheduled
+            .zip(tally)
+            .map_or(0, |(it, tally)| tally.counts.get(it.not_begun));
+        let begun = whole.len().saturating_sub(not_begun);
+        Some(took.max((sum(of.latency) - waited) / begun.max(1) as f64) as u64)
+    }
+
+    /// Whether a latency is of a step of its operations, which begin after their wait for room.
+    fn is_step(&self, metric: Metric) -> bool {
+        let (info, scheduled) = (metric.info(), self.operations.and_then(|of| of.scheduled));
+        let is_wait = scheduled.is_some_and(|it| it.wait == metric);
+        self.operations.is_some() && info.part && info.scenario == self.name && !is_wait
     }
 
     /// Median answer time since the request. Each silence of the measured phase counts as one answer, however many
@@ -102,13 +132,10 @@ impl ScenarioContext {
         let quantile = quantile_beside(whole.len(), silences);
         // Without the wait for room. Time-outs have no parts.
         let rank = quantile * whole.len() as f64;
-        let wait = self.operations.and_then(|of| of.scheduled);
-        let wait = wait.map(|it| it.wait);
-        let parts = latencies.filled().filter(|(metric, _)| {
-            let (info, is_wait) = (metric.info(), Some(*metric) == wait);
-            self.operations.is_some() && info.part && info.scenario == self.name && !is_wait
-        });
-        let took: Option<u64> = parts
+        let steps = latencies
+            .filled()
+            .filter(|(metric, _)| self.is_step(*metric));
+        let took: Option<u64> = steps
             .map(|(_, part)| {
                 let quantile = rank / part.len() as f64;
                 (quantile <= 1.0).then(|| part.value_at_quantile(quantile))
@@ -299,19 +326,56 @@ mod tests {
         assert_eq!(start.headline.map(Metric::key), Some("probe_response"));
     }
 
+    fn record(measured: &mut Interval, key: &str, ms: u64) {
+        let metric = Metric::named(key, MetricKind::Histogram).expect("a latency");
+        measured.latencies.record(metric, Nanos::from_millis(ms));
+    }
+
+    /// Requests that are due each 50 ms and find room one after the other, 400 ms each: most never begin, and the
+    /// latencies have their waits.
+    #[test]
+    fn what_never_began_makes_no_answer_faster() {
+        let scenario = probe();
+        let of = scenario.operations.expect("requests");
+        let took = |timed_out: u64| {
+            let mut measured = Interval::new();
+            for at in 0..50 {
+                record(&mut measured, "probe_wait", at * 350);
+                record(&mut measured, "probe_response", at * 350 + 400);
+                if at >= timed_out {
+                    record(&mut measured, "probe_first_byte", 400);
+                }
+            }
+            let mut tally = OperationTally {
+                timed_out,
+                ..OperationTally::default()
+            };
+            let not_begun = of.scheduled.expect("a schedule").not_begun;
+            tally.counts.add(not_begun, 350);
+            for at in 0..350 {
+                record(&mut measured, "probe_wait", at * 50);
+                record(&mut measured, "probe_response", at * 50);
+            }
+            let mut outcome = Outcome::started(Time(0));
+            outcome.tallies.insert(scenario.name, tally);
+            let took = scenario.operation_took(&outcome, &measured);
+            took.expect("answers").abs_diff(400_000_000)
+        };
+        for timed_out in [0, 20, 50] {
+            let off = took(timed_out);
+            assert!(off < 20_000_000, "{timed_out} timed out: {off} ns off");
+        }
+    }
+
     /// Typical answer, in ms, of requests with these waits for room and for answers, in ms, and of silences, each given
     /// by the number that waited through it.
     fn typical_ms(requests: &[(u64, u64)], silences: &[u64]) -> u64 {
         let scenario = probe();
         let mut measured = Interval::new();
-        let mut record = |key: &str, ms: u64| {
-            let metric = Metric::named(key, MetricKind::Histogram).expect("a latency");
-            measured.latencies.record(metric, Nanos::from_millis(ms));
-        };
         for (room, answer) in requests {
-            record("probe_wait", *room);
-            record("probe_first_byte", *answer);
-            record("probe_response", room + answer);
+            record(&mut measured, "probe_wait", *room);
+            record(&mut measured, "probe_first_byte", *answer);
+            record(&mut measured, "probe_response", room + answer);
         }
         let silences: Vec<Silence> = silences
             .iter()

@@ -230,6 +230,7 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
     match cause {
         Cause::BrokeOff => e.ended.broke_off,
         Cause::AllFailed => e.ended.churn.iter().any(|churn| churn.failed > 0),
+        Cause::SomeFailed => rate_is_met && e.failed_share() > 0.005,
         Cause::TooShort => e.seconds < 0.5,
         Cause::NoLoad => e.producers.is_none() && e.received_rate <= 0.0,
         Cause::RateMet { late } => {

@@ -1,0 +1,52 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { withCode } from '../src/core/dom';
+import { explainMarks, WEAK, WEAK_MEANS } from '../src/sections/percentile-cell';
+import { tile } from '../src/sections/tile';
+
+/** An element as far as these parts of the page need one. */
+class Made {
+  text = '';
+  children: Made[] = [];
+  attributes: Record<string, string> = {};
+  constructor(readonly tag: string) {}
+  setAttribute(name: string, value: string): void {
+    this.attributes[name] = value;
+  }
+  append(child: Made | string): void {
+    if (typeof child === 'string') this.text += child;
+    else this.children.push(child);
+  }
+}
+
+beforeEach(() => {
+  const createElement = (tag: string): Made => new Made(tag);
+  vi.stubGlobal('document', { createElement, createTextNode: (text: string) => text });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+test('a long label is shortened in its middle, and whole on hover', () => {
+  const label = (text: string): Made => {
+    const made = tile(text, '1', 'ms', '', '') as unknown as Made;
+    return made.children[0]!;
+  };
+  const path = 'GET /api/queues?columns=name,messages_ready&page=1&page_size=100 response p99';
+  expect(label(path).attributes.title).toBe(path);
+  expect(label(path).text).toBe('GET /api/queues?column…size=100 response p99');
+  expect(label('sent')).toMatchObject({ text: 'sent', attributes: {} });
+});
+
+test('a mark that is shown is explained below it', () => {
+  const added = (textContent: string): unknown[] => {
+    const append = vi.fn();
+    explainMarks({ textContent, append } as unknown as HTMLElement);
+    return append.mock.calls.flat();
+  };
+  expect(added('p99 31.0 ms')).toEqual([]);
+  expect(added(`p99 31.0${WEAK} ms`)).toMatchObject([{ tag: 'p', text: WEAK_MEANS }]);
+});
+
+test('what stands between backticks is code', () => {
+  const code = expect.objectContaining({ tag: 'code', text: 'max-open' });
+  expect(withCode('raise `max-open`, or wait')).toEqual(['raise ', code, ', or wait']);
+  expect(withCode('one ` is a letter')).toEqual(['one ` is a letter']);
+});
