@@ -76,24 +76,18 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
     let beside = match others.as_slice() {
         [] => None,
         [(_, of)] => Some(format!("{} {}/s", three_digits(of.rate), of.unit)),
-        several => Some(counted(several.len() as u64, "load")),
+        several => {
+            let is_probe = |(_, of): &(&str, &ScenarioSummary)| of.role == ScenarioRole::Server;
+            let is_all = several.iter().all(is_probe);
+            let noun = if is_all { "probe" } else { "load" };
+            Some(counted(several.len() as u64, noun))
+        }
     };
     let programs = match summary.programs.len() {
         0 => None,
         several => Some(counted(several as u64, "program")),
     };
-    let messages = message_rates(summary);
-    let parts = [beside, messages, programs].into_iter().flatten();
-    let parts: Vec<String> = parts.collect();
-    let prefix = state(record);
-    let length = length(record, summary);
-    if parts.is_empty() {
-        return match is_recording(summary) {
-            true => format!("{prefix}profiled{length}"),
-            false => format!("{prefix}nothing was measured"),
-        };
-    }
-    let requested = match (summary.has_messages(), others.as_slice()) {
+    let mut requested = match (summary.has_messages(), others.as_slice()) {
         (true, _) => {
             let flow = summary.flow();
             asked(
@@ -105,10 +99,23 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
         (false, [(_, of)]) => asked(of.requested.as_ref(), of.rate, true),
         _ => String::new(),
     };
+    let messages = message_rates(summary, &mut requested);
+    let parts = [beside, messages, programs].into_iter().flatten();
+    let parts: Vec<String> = parts.collect();
+    let length = length(record, summary);
+    let is_timed = !length.is_empty() && (!parts.is_empty() || is_recording(summary));
+    let prefix = state(record, is_timed);
+    if parts.is_empty() {
+        return match is_recording(summary) {
+            true => format!("{prefix}profiled{length}"),
+            false => format!("{prefix}nothing was measured"),
+        };
+    }
     format!("{prefix}{}{length}{requested}", parts.join(" beside "))
 }
 
-fn message_rates(summary: &RunSummary) -> Option<String> {
+/// Where rates differ, the requested one stands behind that of sending, which it is about.
+fn message_rates(summary: &RunSummary, requested: &mut String) -> Option<String> {
     let flow = summary.flow();
     let [sent, received] = [flow.sent.rate, flow.received.rate].map(three_digits);
     match (flow.sent.rate > 0.0, flow.received.rate > 0.0) {
@@ -118,7 +125,13 @@ fn message_rates(summary: &RunSummary) -> Option<String> {
         (true, true) if (flow.sent.rate / flow.received.rate - 1.0).abs() < 0.01 => {
             Some(format!("{sent} msg/s"))
         }
-        (true, true) => Some(format!("{sent} msg/s sent, {received} received")),
+        (true, true) => {
+            let of = match std::mem::take(requested).strip_prefix(", ") {
+                Some(of) => format!(" ({of})"),
+                None => String::new(),
+            };
+            Some(format!("{sent} msg/s sent{of}, {received} received"))
+        }
     }
 }
 
@@ -134,15 +147,18 @@ fn asked(requested: Option<&RequestedSummary>, rate: f64, closed_loop: bool) -> 
     }
 }
 
-/// `stopped after 12 s: `; empty of a run that ended as planned.
-fn state(record: &RunRecord) -> String {
+/// `stopped after 12 s: `, without the time where the measured length says it; empty of a run that ended as planned.
+fn state(record: &RunRecord, is_timed: bool) -> String {
     let how = match record.state {
         RunState::Complete => return String::new(),
         RunState::Running => "cut off",
         RunState::Interrupted => "stopped",
         RunState::Failed => "failed",
     };
-    match record.phases.last() {
+    let mut measured = record.phases.iter().filter(|it| it.phase == Phase::Measure);
+    let measured = measured.next().map_or(0.0, |it| it.end - it.start);
+    let is_said = |end: f64| is_timed && (end - measured).abs() < 0.5;
+    match record.phases.last().filter(|last| !is_said(last.end)) {
         Some(last) => format!("{how} after {:.0} s: ", last.end),
         None => format!("{how}: "),
     }

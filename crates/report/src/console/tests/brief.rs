@@ -520,6 +520,38 @@ fn the_end_of_each_kind_is_as_its_golden() {
     );
 }
 
+/// Probes were loads, "as requested" stood behind what was received, and a run that failed said its time twice.
+#[test]
+fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
+    let mut summary = messages();
+    summary.flow_mut().received.rate = 50_000.0;
+    for (scenario, page) in [
+        ("probe_brief", "queues response"),
+        ("probe_brief2", "queue-page response"),
+    ] {
+        let mut of = operations(scenario, "requests", &[(page, 30)]);
+        of.role = measure::ScenarioRole::Server;
+        summary.insert(scenario, of);
+    }
+    let first = |record: &RunRecord| {
+        let text = brief(record, &summary, None, None, Style::PLAIN);
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    let mut record = named("two", &summary);
+    let told = first(&record);
+    let begins = "2 probes beside 54,800 msg/s sent (as requested), 50,000 received for";
+    assert!(told.contains(begins), "{told}");
+    record.state = RunState::Failed;
+    record.phases = vec![archive::PhaseSpan {
+        phase: Phase::Measure,
+        start: 0.1,
+        end: 2.0,
+    }];
+    let mut told = first(&record);
+    told.retain(|it| it != '\n');
+    assert!(!told.contains("failed after"), "{told}");
+}
+
 #[test]
 fn each_kind_leads_with_what_it_is_about() {
     let all = kinds();
