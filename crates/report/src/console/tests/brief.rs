@@ -542,7 +542,7 @@ fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
     let begins = "2 probes beside 54,800 msg/s sent (as requested), 50,000 received for";
     assert!(told.contains(begins), "{told}");
     record.state = RunState::Failed;
-    record.phases = vec![archive::PhaseSpan {
+    record.phases = vec![PhaseSpan {
         phase: Phase::Measure,
         start: 0.1,
         end: 2.0,
