@@ -58,7 +58,7 @@ fn a_run_that_was_killed_has_a_report_with_its_figures() {
     let start = text.find("class=\"headline\"").expect("a headline");
     let headline: String = text.chars().skip(start).take(160).collect();
     assert!(
-        text.contains("Cut off after 3 s: 2,000 msg/s into the broker for 3 s; ack response p90"),
+        text.contains("Cut off: 2,000 msg/s into the broker for 3 s; ack response p90"),
         "{headline}"
     );
     assert!(text.contains("<td>99.0 µs</td>"), "p99 from the histograms");

@@ -224,7 +224,7 @@ fn whatever_a_server_does_the_recording_goes_on() {
                     b"HTTP/1.1 307 X\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
                 );
             },
-            "redirects",
+            "give --push the new address",
         ),
     ];
     for (number, (answer, part)) in hostile.into_iter().enumerate() {
