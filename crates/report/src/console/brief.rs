@@ -21,10 +21,9 @@ const MISSED: usize = 2;
 /// Classes of code that are shown, and their least share.
 const CLASSES: usize = 4;
 const LEAST_CLASS: f64 = 0.02;
-/// Erlang processes that are shown, the share that they must have together, and letters of their names.
+/// Erlang processes that are shown, and the share that they must have together.
 const WORK: usize = 2;
 const LEAST_WORK: f64 = 0.1;
-const WORK_NAME: usize = 40;
 /// Share of samples with a flaw that is named.
 const LEAST_FLAW: f64 = 0.01;
 /// Functions of a recording.
@@ -117,10 +116,32 @@ fn warnings(summary: &RunSummary) -> (Vec<&Warning>, usize) {
     }
     // Whoever builds bellows for debugging knows that.
     let is_known = |it: &Warning| matches!(it.finding, Finding::DebugBuild {});
-    all.sort_by_key(|it| (it.tier, is_known(it)));
+    let most = all.iter().map(|it| operations(it, summary)).max();
+    let never_began = |it: &Warning| {
+        let held = operations(it, summary);
+        let is_rate = matches!(it.finding, Finding::RateNotAchieved { .. });
+        is_rate && held > 0 && Some(held) == most
+    };
+    all.sort_by_key(|it| (it.tier, is_known(it), !never_began(it)));
     let hidden = all.len().saturating_sub(WARNINGS);
     all.truncate(WARNINGS);
     (all, hidden)
+}
+
+/// Operations that a warning is about, as far as it counts any: those that never began, failed, or were late.
+fn operations(warning: &Warning, summary: &RunSummary) -> u64 {
+    match &warning.finding {
+        Finding::RateNotAchieved { not_begun, .. } => *not_begun,
+        Finding::CyclesFailed { failed, .. } => *failed,
+        Finding::GeneratorLate {
+            late_share, unit, ..
+        } => {
+            let alike = summary.others().filter(|(_, of)| of.unit == *unit);
+            let begun: u64 = alike.map(|(_, of)| load::number_of(of, "begun")).sum();
+            (begun as f64 * late_share) as u64
+        }
+        _ => 0,
+    }
 }
 
 fn mark(warning: &Warning) -> Row<'static> {
@@ -193,7 +214,7 @@ fn met(all: &[RequirementOutcome]) -> Option<Row<'static>> {
     let met: Vec<String> = met
         .map(|it| format!("{}: {}", it.that, observed(it)))
         .collect();
-    (!met.is_empty()).then(|| Row::text(RowRank::Spare, "met", &met.join(", ")))
+    (!met.is_empty()).then(|| Row::list(RowRank::Spare, "met", met))
 }
 
 /// Error of a failed run; the command ends with its remedy.
@@ -248,8 +269,8 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
     let of_cpu = summary.profiles.iter().find(is_cpu);
     // Too few samples tell no shares.
     if let Some(profile) = of_cpu.filter(|it| !it.has_few_samples()) {
-        rows.extend(classes(profile).map(|text| Row::text(RowRank::Main, "CPU went to", &text)));
-        rows.extend(work(profile).map(|text| Row::text(RowRank::More, "whose work", &text)));
+        rows.extend(classes(profile));
+        rows.extend(work(profile));
     }
     if is_recording {
         rows.extend(
@@ -266,8 +287,7 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
                 weight(it.weight.max(it.samples), &it.unit)
             )
         });
-        let text = all.collect::<Vec<_>>().join(", ");
-        rows.push(Row::text(RowRank::Spare, "profiles", &text));
+        rows.push(Row::list(RowRank::Spare, "profiles", all.collect()));
     }
     let effect = summary.observer_effect.as_ref().map(text::observer_effect);
     let effect = effect.and_then(|all| all.into_iter().next());
@@ -315,26 +335,23 @@ fn samples(profile: &ProfileSummary) -> Row<'static> {
 }
 
 /// `kernel: network 62 %, waiting 27 %, Erlang code 8.0 %`.
-fn classes(profile: &ProfileSummary) -> Option<String> {
+fn classes(profile: &ProfileSummary) -> Option<Row<'static>> {
     let large = |it: &&ClassShare| it.share >= LEAST_CLASS;
     let all = profile.classes.iter().filter(large).take(CLASSES);
     let all: Vec<String> = all
         .map(|it| format!("{} {}", it.class, percent(it.share)))
         .collect();
-    (!all.is_empty()).then(|| all.join(", "))
+    (!all.is_empty()).then(|| Row::list(RowRank::Main, "CPU went to", all))
 }
 
 /// `queue orders 31 %, connection 127.0.0.1:4711 12 %`.
-fn work(profile: &ProfileSummary) -> Option<String> {
+fn work(profile: &ProfileSummary) -> Option<Row<'static>> {
     let all = profile.work.iter().filter(|it| !it.role.is_empty());
     let all: Vec<_> = all.take(WORK).collect();
     let together: f64 = all.iter().map(|it| it.share).sum();
-    let told = all.iter().map(|it| {
-        let name = text::shortened(&it.of, WORK_NAME);
-        format!("{name} {}", percent(it.share))
-    });
-    let told: Vec<String> = told.collect();
-    (together >= LEAST_WORK).then(|| told.join(", "))
+    let shares = all.iter();
+    let shares = shares.map(|it| (it.of.clone(), format!(" {}", percent(it.share))));
+    (together >= LEAST_WORK).then(|| Row::named_list(RowRank::More, "whose work", shares))
 }
 
 /// Traces on the broker's node, and inspections by other commands, a row each.

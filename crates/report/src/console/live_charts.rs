@@ -19,8 +19,9 @@ const LEAST_VALUES: usize = 8;
 const PARTS: usize = 24;
 /// Rows of a histogram: the first number that has room, each a divisor of [`PARTS`].
 const ROWS: [usize; 3] = [8, 6, 4];
-/// Columns of the name of a latency.
+/// Columns of the name of a latency, and the part of a wide screen that it may fill.
 const MOST_NAME: usize = 30;
+const NAME_PART: usize = 3;
 /// Columns below which bars are left out.
 const LEAST_BAR: usize = 8;
 
@@ -199,7 +200,8 @@ impl LatencyHistogram {
         let largest = rows.iter().map(|(_, latencies)| *latencies).max();
         let largest = largest.unwrap_or(0).max(1);
         let name = sanitise(self.metric.name());
-        let head = format!("{} up to", fit(&name, MOST_NAME));
+        let most = MOST_NAME.max(style.columns / NAME_PART);
+        let head = format!("{} up to", fit(&name, most));
         let mut table = Table::of("|share %|      count").titled(&head);
         for (bound, latencies) in &rows {
             let share = *latencies as f64 / all.max(1) as f64;

@@ -21,6 +21,8 @@ use crate::numbers::{bytes, count, duration, marked, per_second, rate, three_dig
 const MOST_SELECTED: usize = 8;
 /// Columns behind a step for its time: `: 3600 s`.
 const WAITED: usize = 8;
+/// Head of figures of the measured phase so far.
+const MEASURED: &str = "measured";
 /// Counts of messages that stay where there is no room for all.
 const FIRST: [&str; 2] = ["sent", "received"];
 /// Latencies of messages that stay where there is no room for all.
@@ -406,7 +408,7 @@ impl LiveTable {
         } else {
             last
         };
-        let span = span(is_measured);
+        let span = span(is_measured, &self.recent);
         let mut trends = Vec::new();
         let mut table = Table::of(&format!("{span:12}<|     p50|     p99|   p99.9|     max"));
         for metric in Metric::MESSAGES
@@ -469,7 +471,7 @@ impl LiveTable {
 
     fn histogram_lines(&self, room: usize) -> Vec<String> {
         let histogram = self.histogram.as_ref();
-        let lines = histogram.map(|it| it.lines(room, span(true), self.style));
+        let lines = histogram.map(|it| it.lines(room, MEASURED, self.style));
         lines.unwrap_or_default()
     }
 }
@@ -547,8 +549,8 @@ impl<'a> LiveScenarios<'a> {
         for of in self.all() {
             out.extend(self.rates(of, |_| true));
             out.push(String::new());
-            let span = span(of.whole.is_some());
-            out.extend(latencies(&of.shown().latency, span, self.style));
+            let span = span(of.whole.is_some(), self.recent);
+            out.extend(latencies(&of.shown().latency, &span, self.style));
             out.push(String::new());
         }
         out
@@ -574,7 +576,7 @@ impl<'a> LiveScenarios<'a> {
         if !out.is_empty() {
             out.extend(latency_table(
                 shown.into_iter(),
-                span(is_measured),
+                &span(is_measured, self.recent),
                 self.style,
             ));
             out.push(String::new());
@@ -589,7 +591,7 @@ impl<'a> LiveScenarios<'a> {
             return Vec::new();
         };
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
-        let span = span(first.whole.is_some());
+        let span = span(first.whole.is_some(), self.recent);
         let mut table = Table::of(&format!(
             "{span:12}<|     p50|     p99|     max|  count|failed|in flight"
         ));
@@ -739,15 +741,21 @@ fn first_latency(all: &Summaries) -> Option<(Metric, &LatencySummary)> {
     all.filled().find(|(metric, _)| !metric.info().part)
 }
 
-/// The time that latencies of the live table are of: the measured phase so far, or the last second before it.
-const fn span(is_measured: bool) -> &'static str {
-    if is_measured { "measured" } else { "last 1 s" }
+/// The time that latencies of the live table are of: the measured phase so far, or the last interval before it.
+fn span(is_measured: bool, recent: &VecDeque<SeriesPoint>) -> String {
+    match is_measured {
+        true => MEASURED.to_owned(),
+        false => last_seconds(recent, 1),
+    }
 }
 
-/// `last 60 s`, by the length of so many intervals.
+/// `last 60 s`, by the length of so many intervals; `last 0.5 s` of a phase that is shorter than one.
 fn last_seconds(recent: &VecDeque<SeriesPoint>, number: usize) -> String {
     let lengths = recent.iter().rev().take(number).map(|point| point.dt);
-    format!("last {:.0} s", lengths.sum::<f64>())
+    match lengths.sum::<f64>() {
+        seconds if seconds < 0.95 => format!("last {:.1} s", seconds.max(0.1)),
+        seconds => format!("last {seconds:.0} s"),
+    }
 }
 
 /// A number of nanoseconds in the unit that suits it.

@@ -1,5 +1,9 @@
 //! Rows of a short text, as data: a label at the left in a common column, and beside it words, a path or a latency.
-//! They are chosen for a screen of 80 columns, so that every screen and a pipe show the same ones.
+//! They are chosen for a screen of 80 columns, so that every screen and a pipe show the same ones; a wider one shows more
+//! of each.
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 use archive::Tier;
 use measure::{LatencySummary, Nanos};
@@ -17,18 +21,37 @@ pub(super) const COLUMNS: usize = 80;
 const MOST_COLUMNS: usize = 200;
 /// Least width of the labels' column.
 const LEAST_LABEL: usize = 13;
-/// Most letters of a label.
+/// Letters of a label on a screen of [`COLUMNS`]; a wider one has more.
 const MOST_LABEL: usize = 24;
-/// Most letters of the name of a run.
+/// Letters of the name of a run on such a screen.
 const MOST_NAME: usize = 40;
+/// Columns that the name of an item keeps before items are left out.
+const ITEM_NAME: usize = 40;
 /// Blanks between two parts of a line.
 const GAP: usize = 2;
-/// Lines that a row has at first, and where there is no room for all of them.
-const ROW_LINES: [usize; 2] = [2, 1];
+/// Lines of sentences, and the rows that are left out before fewer lines are tried: what to do about a warning matters
+/// more than rows that may go.
+const ROW_LINES: [(RowLines, RowRank); 3] = [
+    (RowLines::MOST, RowRank::Spare),
+    (RowLines { text: 1, mark: 2 }, RowRank::Main),
+    (RowLines { text: 1, mark: 1 }, RowRank::Main),
+];
 /// Letters below which the beginning of a sentence says too little.
 const LEAST_CLAUSE: usize = 24;
 /// End of a sentence that is not there as a whole.
 const CUT: &str = " […]";
+
+/// Lines that sentences fill.
+#[derive(Clone, Copy, Debug)]
+struct RowLines {
+    text: usize,
+    /// Those behind a mark, but for notes.
+    mark: usize,
+}
+
+impl RowLines {
+    const MOST: Self = Self { text: 2, mark: 2 };
+}
 
 /// How soon a row is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +71,8 @@ pub(super) enum RowRank {
 pub(super) enum Content<'a> {
     /// Words, which may be broken into lines.
     Text(String),
+    /// Items, each a name that may be shortened and text that may not; the last ones are left out for lack of room.
+    List(Vec<(String, String)>),
     /// A name of code, in one line.
     Name(String),
     /// A latency, in a table with those beside it.
@@ -74,12 +99,8 @@ pub(super) struct Row<'a> {
 
 impl<'a> Row<'a> {
     pub(super) fn new(rank: RowRank, label: &str, content: Content<'a>) -> Self {
-        let most = match content {
-            Content::Title(..) => MOST_NAME,
-            _ => MOST_LABEL,
-        };
         Self {
-            label: shortened(&sanitise(label), most).into_owned(),
+            label: sanitise(label).into_owned(),
             content,
             rank,
             alarm: false,
@@ -90,6 +111,23 @@ impl<'a> Row<'a> {
     /// Words beside a label.
     pub(super) fn text(rank: RowRank, label: &str, text: &str) -> Self {
         Self::new(rank, label, Content::Text(sanitise(text).into_owned()))
+    }
+
+    /// Items beside a label, none of which is cut.
+    pub(super) fn list(rank: RowRank, label: &str, items: Vec<String>) -> Self {
+        let items = items.into_iter().map(|text| (String::new(), text));
+        Self::named_list(rank, label, items)
+    }
+
+    /// Items beside a label, each a name and text behind it.
+    pub(super) fn named_list(
+        rank: RowRank,
+        label: &str,
+        items: impl Iterator<Item = (String, String)>,
+    ) -> Self {
+        let clean = |text: String| sanitise(&text).into_owned();
+        let items = items.map(|(name, text)| (clean(name), clean(text)));
+        Self::new(rank, label, Content::List(items.collect()))
     }
 
     /// A sentence behind a mark.
@@ -114,16 +152,34 @@ impl<'a> Row<'a> {
         matches!(self.content, Content::Latency(of) if of.supports(50.0))
     }
 
+    /// The label, as long as a screen of so many columns has room for it.
+    fn label(&self, columns: usize) -> Cow<'_, str> {
+        let most = match self.content {
+            Content::Title(..) => MOST_NAME,
+            _ => MOST_LABEL,
+        };
+        shortened(&self.label, most * columns.max(COLUMNS) / COLUMNS)
+    }
+
     /// The row with as much of its sentence as such a number of lines holds.
-    fn cut(&self, lines: usize, layout: Layout) -> Self {
+    fn cut(&self, lines: RowLines, layout: Layout) -> Self {
         let content = match &self.content {
-            Content::Text(text) if !self.whole => Content::Text(cut(text, lines, layout.beside())),
+            Content::Text(text) if !self.whole => {
+                Content::Text(cut(text, lines.text, layout.beside()))
+            }
+            Content::List(items) if !self.whole => {
+                Content::Text(cut_list(items, lines.text, layout.beside()))
+            }
             Content::Mark(tier, text) => {
                 let room = layout.prose.saturating_sub(GAP);
-                Content::Mark(*tier, cut(text, lines, room))
+                let lines = match tier {
+                    Tier::Note => lines.text,
+                    Tier::Invalid | Tier::Caution => lines.mark,
+                };
+                Content::Mark(*tier, cut_warning(text, lines, room))
             }
             Content::Title(flow, broker) => {
-                Content::Title(flow.clone(), cut(broker, lines, layout.columns))
+                Content::Title(flow.clone(), cut(broker, lines.text, layout.columns))
             }
             other => other.clone(),
         };
@@ -148,7 +204,8 @@ struct Layout {
 impl Layout {
     fn of(rows: &[Row<'_>], columns: usize, prose: usize) -> Self {
         let is_title = |row: &&Row<'_>| !matches!(row.content, Content::Title(..));
-        let labels = rows.iter().filter(is_title).map(|row| width(&row.label));
+        let labels = rows.iter().filter(is_title);
+        let labels = labels.map(|row| width(&row.label(columns)));
         Self {
             label: labels.max().unwrap_or(0).max(LEAST_LABEL) + GAP,
             columns,
@@ -162,23 +219,45 @@ impl Layout {
     }
 }
 
-/// The lines of rows on a screen, and whether some rows were left out.
+/// The lines of rows on a screen. A narrow one breaks the lines of one with [`COLUMNS`]; a wide one fills its whole width
+/// before a sentence is cut.
 pub(super) fn lines(rows: Vec<Row<'_>>, style: Style) -> Vec<String> {
-    let rows = chosen(rows);
+    let (rows, lines) = chosen(rows);
     let columns = style.columns.min(MOST_COLUMNS);
     let layout = Layout::of(&rows, columns, style.prose_columns().min(columns));
-    laid_out(&rows, layout, style)
+    if columns < COLUMNS {
+        let shown = cut_rows(&rows, lines, Layout::of(&rows, COLUMNS, COLUMNS));
+        return laid_out(&shown, layout, style);
+    }
+    let out =
+        |lines: RowLines, layout: Layout| laid_out(&cut_rows(&rows, lines, layout), layout, style);
+    let easy = out(RowLines::MOST, layout);
+    if easy.len() <= MOST_LINES && easy == laid_out(&rows, layout, style) {
+        return easy;
+    }
+    let wide = Layout {
+        prose: columns,
+        ..layout
+    };
+    let mut all = ROW_LINES.into_iter().map(|(lines, _)| out(lines, wide));
+    let fitting = all.find(|lines| lines.len() <= MOST_LINES);
+    fitting.unwrap_or_else(|| out(lines, wide))
 }
 
-/// The rows that a screen of [`COLUMNS`] has room for, their sentences as long as it allows.
-fn chosen(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
-    let mut shown = rows.clone();
-    for (lines, least) in ROW_LINES.into_iter().zip([RowRank::Spare, RowRank::Main]) {
+fn cut_rows<'a>(rows: &[Row<'a>], lines: RowLines, layout: Layout) -> Vec<Row<'a>> {
+    rows.iter().map(|row| row.cut(lines, layout)).collect()
+}
+
+/// The rows that a screen of [`COLUMNS`] has room for, and the lines that their sentences fill there.
+fn chosen(mut rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, RowLines) {
+    let mut last_lines = RowLines::MOST;
+    for (lines, least) in ROW_LINES {
+        last_lines = lines;
         loop {
             let layout = Layout::of(&rows, COLUMNS, COLUMNS);
-            shown = rows.iter().map(|row| row.cut(lines, layout)).collect();
+            let shown = cut_rows(&rows, lines, layout);
             if laid_out(&shown, layout, Style::PLAIN).len() <= MOST_LINES {
-                return shown;
+                return (rows, lines);
             }
             let ranks = rows.iter().map(|row| row.rank);
             let Some(rank) = ranks.max().filter(|rank| *rank >= least) else {
@@ -188,29 +267,109 @@ fn chosen(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
             rows.remove(last.unwrap_or(0));
         }
     }
-    shown
+    (rows, last_lines)
+}
+
+/// Items as text, their names at most so wide.
+fn joined(items: &[(String, String)], most: usize) -> String {
+    let items = items.iter();
+    let items = items.map(|(name, text)| format!("{}{text}", fit_middle(name, most)));
+    items.collect::<Vec<_>>().join(", ")
+}
+
+/// As many items as such a number of lines holds: names are shortened before the last items are left out.
+fn cut_list(items: &[(String, String)], lines: usize, columns: usize) -> String {
+    let fits = |text: &String| wrap_words(text, columns).len() <= lines;
+    let longest = items.iter().map(|(name, _)| width(name)).max();
+    let longest = longest.unwrap_or(0).min(columns.saturating_mul(lines));
+    let names = (ITEM_NAME..=longest.max(ITEM_NAME)).rev();
+    let all = std::iter::once(joined(items, usize::MAX)).chain(names.map(|it| joined(items, it)));
+    let fewer = (1..items.len()).rev();
+    let fewer = fewer.filter_map(|number| items.get(..number));
+    let fewer = fewer.map(|items| format!("{}, …", joined(items, ITEM_NAME)));
+    let mut last = String::new();
+    for text in all.chain(fewer) {
+        if fits(&text) {
+            return text;
+        }
+        last = text;
+    }
+    last
+}
+
+/// As much of a warning as such a number of lines holds: its last clause says what to do, and stays longer than details in
+/// brackets and consequences.
+fn cut_warning(text: &str, lines: usize, columns: usize) -> String {
+    let fits = |text: &str| wrap_words(text, columns).len() <= lines;
+    let mut short = text.to_owned();
+    while !fits(&short)
+        && let Some(bracket) = longest_bracket(&short)
+    {
+        short.replace_range(bracket, CUT.trim_start());
+    }
+    if fits(&short) {
+        return short;
+    }
+    let ends = clause_ends(&short);
+    let advice = ends.iter().rev().find(|(_, mark)| *mark == ';');
+    let parts = advice.and_then(|(at, _)| short.split_at_checked(*at));
+    let with_advice = parts.and_then(|(finding, advice)| {
+        let is_long = |part: &String| width(part) >= LEAST_CLAUSE + width(advice);
+        cut_before(finding, advice, lines, columns).filter(is_long)
+    });
+    with_advice.unwrap_or_else(|| cut(&short, lines, columns))
+}
+
+/// The longest part in brackets that is as long as a clause.
+fn longest_bracket(text: &str) -> Option<Range<usize>> {
+    let (mut depth, mut begin) = (0_usize, 0);
+    let mut brackets = Vec::new();
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => {
+                begin = if depth == 0 { at } else { begin };
+                depth += 1;
+            }
+            ')' if depth == 1 => {
+                let end = at + c.len_utf8();
+                brackets.push(begin..end);
+                depth = 0;
+            }
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    let long = brackets.into_iter().filter(|it| it.len() >= LEAST_CLAUSE);
+    long.max_by_key(Range::len)
 }
 
 /// As much of a sentence as such a number of lines holds, up to the end of a clause, else of a word, and a mark.
 fn cut(text: &str, lines: usize, columns: usize) -> String {
-    let fits = |text: &str| wrap_words(text, columns).len() <= lines;
-    if fits(text) {
+    if wrap_words(text, columns).len() <= lines {
         return text.to_owned();
     }
-    let marked = |part: &str| format!("{}{CUT}", part.trim_end_matches([' ', ',', ';', ':']));
+    cut_before(text, "", lines, columns).unwrap_or_else(|| text.to_owned())
+}
+
+/// Likewise with `tail` behind the mark; `None` where no word has room before it.
+fn cut_before(text: &str, tail: &str, lines: usize, columns: usize) -> Option<String> {
+    let fits = |text: &str| wrap_words(text, columns).len() <= lines;
+    let marked = |part: &str| {
+        let part = part.trim_end_matches([' ', ',', ';', ':']);
+        format!("{}{CUT}{tail}", part.trim_end_matches(CUT))
+    };
     let ends = clause_ends(text);
     for mark in [';', ':', ','] {
         let of_mark = ends.iter().rev().filter(|(_, it)| *it == mark);
         let parts = of_mark.filter_map(|(at, _)| text.get(..*at));
         let long = parts.filter(|part| width(part) >= LEAST_CLAUSE);
         if let Some(part) = long.map(marked).find(|part| fits(part)) {
-            return part;
+            return Some(part);
         }
     }
     let blanks = text.match_indices(' ').map(|(at, _)| at);
     let parts = blanks.rev().filter_map(|at| text.get(..at));
-    let found = parts.map(marked).find(|part| fits(part));
-    found.unwrap_or_else(|| text.to_owned())
+    parts.map(marked).find(|part| fits(part))
 }
 
 /// Where clauses end, with the mark there; not within brackets.
@@ -240,7 +399,8 @@ fn laid_out(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
 }
 
 fn row_lines(row: &Row<'_>, layout: Layout, style: Style) -> Vec<String> {
-    let label = left(&row.label, layout.label);
+    let name = row.label(layout.columns);
+    let label = left(&name, layout.label);
     let painted = match row.alarm {
         true => style.alarm(&label),
         false => style.faint(&label),
@@ -248,12 +408,13 @@ fn row_lines(row: &Row<'_>, layout: Layout, style: Style) -> Vec<String> {
     let beside = |text: &str| hung(&painted, text, layout.label, layout.beside());
     match &row.content {
         Content::Text(text) => beside(text),
+        Content::List(items) => beside(&joined(items, usize::MAX)),
         Content::Name(name) => {
             let room = layout.columns.saturating_sub(layout.label);
             vec![format!("{painted}{}", fit_middle(&sanitise(name), room))]
         }
         Content::Latency(of) => beside(&few(of)),
-        Content::Title(flow, broker) => title(&row.label, flow, broker, layout, style),
+        Content::Title(flow, broker) => title(&name, flow, broker, layout, style),
         Content::Mark(tier, text) => {
             let mark = match tier {
                 Tier::Invalid => style.alarm("! "),
@@ -336,8 +497,8 @@ fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
         _ => None,
     };
     let rows = rows.iter();
-    let rows: Vec<(&str, LatencySummary)> = rows
-        .filter_map(|row| Some((row.label.as_str(), latency(row)?)))
+    let rows: Vec<(Cow<'_, str>, LatencySummary)> = rows
+        .filter_map(|row| Some((row.label(layout.columns), latency(row)?)))
         .collect();
     let tables = PERCENTILES.iter().map(|chosen| {
         let all = LatencySummary::PERCENTILES.into_iter().enumerate();
@@ -356,7 +517,7 @@ fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
                 let value = values.get(*at).filter(|_| of.supports(*percentile));
                 value.map_or_else(|| "-".to_owned(), |ns| Nanos(*ns).to_string())
             });
-            let name = std::iter::once((*label).to_owned());
+            let name = std::iter::once(label.clone().into_owned());
             let max = std::iter::once(Nanos(of.max_ns).to_string());
             table.row(name.chain(cells).chain(max).collect());
         }
@@ -376,6 +537,99 @@ fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Words of the rows on a screen of so many columns.
+    fn text_at(columns: usize, rows: Vec<Row<'_>>) -> String {
+        let style = Style {
+            columns,
+            ..Style::PLAIN
+        };
+        let lines = lines(rows, style);
+        assert!(lines.len() <= MOST_LINES, "{lines:#?}");
+        let lines = lines.join(" ");
+        lines.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_to_do_about_a_warning_stays_longer_than_its_details() {
+        let text = "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on (event loops \
+                    waited 30 % of the time in the run queue): rates are too low and latencies too high; stop them";
+        assert_eq!(cut_warning(text, 2, 120), text);
+        assert_eq!(
+            cut_warning(text, 2, 78),
+            "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on […]: rates are too \
+             low and latencies too high; stop them"
+        );
+        assert_eq!(
+            cut_warning(text, 2, 60),
+            "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on […]; stop them"
+        );
+        assert_eq!(
+            cut_warning(text, 1, 58),
+            "other processes took 1.8 of the 2 cores […]; stop them"
+        );
+        assert_eq!(cut_warning(text, 1, 30), "other processes took 1.8 […]");
+        // Rows that may go do so before it is cut.
+        let row = |at: usize| Row::text(RowRank::Main, &format!("row {at}"), "words");
+        let mut rows: Vec<Row<'_>> = (0..20).map(row).collect();
+        rows.push(Row::mark(RowRank::Core, Tier::Caution, text));
+        for columns in [80, 120, 200] {
+            let text = text_at(columns, rows.clone());
+            let whole = "latencies too high; stop them";
+            assert!(text.ends_with(whole), "{columns}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_list_loses_whole_items_and_only_where_the_line_has_no_room() {
+        let classes = ["own code 36 %", "kernel: network 33 %", "waiting 17 %"];
+        let mut classes: Vec<String> = classes.map(str::to_owned).into();
+        classes.push("kernel: scheduling 12 %".into());
+        let whole = classes.join(", ");
+        let plain = classes.iter().map(|it| (String::new(), it.clone()));
+        let plain: Vec<(String, String)> = plain.collect();
+        assert_eq!(cut_list(&plain, 1, 80), whole);
+        let three = "own code 36 %, kernel: network 33 %, waiting 17 %, …";
+        assert_eq!(cut_list(&plain, 1, 60), three);
+        assert_eq!(cut_list(&plain, 1, 5), "own code 36 %, …");
+        let name = "channel bellows producer 0 of 12 to queue://my-stream (1)";
+        let named = vec![
+            (name.to_owned(), " 34 %".to_owned()),
+            ("queue my-stream".to_owned(), " 12 %".to_owned()),
+        ];
+        let both = format!("{name} 34 %, queue my-stream 12 %");
+        assert_eq!(cut_list(&named, 1, width(&both)), both);
+        for columns in 70..width(&both) {
+            let text = cut_list(&named, 1, columns);
+            assert_eq!(width(&text), columns, "{text}");
+            assert!(text.ends_with(" 34 %, queue my-stream 12 %"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wide_screen_and_a_pipe_show_more_of_the_same_rows() {
+        let sentence = "the broker used 1.9 cores, ".repeat(6);
+        let row = |at: usize| Row::text(RowRank::Main, &format!("row {at}"), sentence.trim());
+        let rows: Vec<Row<'_>> = (0..13).map(row).collect();
+        let shown = [80, 120, 200].map(|columns| text_at(columns, rows.clone()));
+        for text in &shown {
+            assert!(text.contains("row 12 "), "{text}");
+        }
+        assert!(shown[0].contains(CUT) && shown[1].contains(CUT));
+        assert!(shown[0].len() < shown[1].len());
+        assert!(!shown[2].contains(CUT), "{}", shown[2]);
+        // Also of a terminal, where sentences are narrower if they have room.
+        let terminal = Style {
+            terminal: true,
+            columns: 200,
+            ..Style::PLAIN
+        };
+        assert!(!lines(rows, terminal).join(" ").contains(CUT));
+        let name = "probe of-a-page-with-a-long-name response";
+        let row = || vec![Row::text(RowRank::Core, name, "words")];
+        assert!(text_at(80, row()).contains('…'));
+        assert_eq!(text_at(200, row()), format!("{name} words"));
+    }
 
     #[test]
     fn a_sentence_ends_with_a_clause_else_with_a_word() {
@@ -431,9 +685,7 @@ mod tests {
         let of = |at: usize| Row::text(RowRank::Main, &format!("row {at}"), &long);
         let whole = Row::text(RowRank::Core, "messages", &long).whole();
         let rows: Vec<Row<'_>> = std::iter::once(whole).chain((0..9).map(of)).collect();
-        let lines = lines(rows, Style::PLAIN).join(" ");
-        let words: Vec<&str> = lines.split_whitespace().collect();
-        let text = words.join(" ");
+        let text = text_at(COLUMNS, rows);
         let first = format!("messages {}", long.trim());
         assert!(text.starts_with(&first), "{text}");
         let cut = "row 0 16,000 sent; 12,319 outstanding, 0 lost, 16,000 sent […]";

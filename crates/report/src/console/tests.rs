@@ -483,6 +483,14 @@ fn latencies_say_which_time_they_are_of() {
     warmup.latency = filled.collect();
     live.point(&warmup, &Interval::new());
     assert!(heads(&live).contains("last 1 s "), "{}", heads(&live));
+    // A warm-up may be shorter than an interval.
+    warmup.dt = 0.5;
+    let mut short = LiveTable::new(shape(), TERMINAL);
+    short.point(&warmup, &Interval::new());
+    assert!(heads(&short).contains("last 0.5 s "), "{}", heads(&short));
+    let lines = short.lines().join("\n");
+    assert!(lines.contains("last 0.5 s, msg/s"), "{lines}");
+    assert!(!lines.contains("last 0 s"), "{lines}");
     let mut measured = Interval::new();
     let mut recorder = Recorder::new();
     recorder.record_n(Metric::ACK_RESPONSE, Nanos(4_210_000), 8_114);

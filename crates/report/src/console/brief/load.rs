@@ -203,8 +203,6 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
             all.extend(heads.map(|(metric, of)| (metric.name().to_owned(), of)));
         }
     }
-    // A table has no gap: few samples, which have no percentiles, stand above it.
-    all.sort_by_key(|(_, of)| of.supports(50.0));
     let messages = &summary.messages().latency;
     let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
     let felt = felt.map(|metric| (metric, messages.get(metric)));
@@ -217,7 +215,10 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
             .map(|(metric, of)| (metric.name().to_owned(), of)),
     );
     let ranks = std::iter::once(RowRank::Core).chain(std::iter::repeat(RowRank::Main));
-    let rows = ranks.zip(all);
+    let mut rows: Vec<_> = ranks.zip(all).collect();
+    // A table has no gap: few samples, which have no percentiles, stand below it.
+    rows.sort_by_key(|(_, (_, of))| !of.supports(50.0));
+    let rows = rows.into_iter();
     rows.map(|(rank, (name, of))| row(rank, &name, of))
         .collect()
 }
@@ -308,39 +309,48 @@ pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
         let cpu = page.broker_cpu.filter(|cpu| cpu.interval.0 > 0.0);
         let cpu = cpu.map(|cpu| duration((cpu.seconds * 1e9) as u64));
         parts.extend(cpu.map(|cpu| format!("{cpu} of the broker's CPU per page")));
-        let name = match is_alone {
-            true => String::new(),
-            false => format!("{}: ", page.name),
-        };
-        let text = format!("{name}{}", parts.join(", "));
-        outcome("pages", &text, page.failed > 0)
+        if let Some(first) = parts.first_mut().filter(|_| !is_alone) {
+            *first = format!("{}: {first}", page.name);
+        }
+        outcome("pages", parts, page.failed > 0)
     };
     pages.into_iter().take(BESIDE).map(row).collect()
 }
 
-/// Outcome of a load: with failures it is never left out, nor cut.
-fn outcome(label: &str, text: &str, has_failed: bool) -> Row<'static> {
-    match has_failed {
-        true => Row::text(RowRank::Core, label, text).whole(),
-        false => Row::text(RowRank::Main, label, text),
+/// Outcome of a load: where operations have none, or a bad one, it is never left out, nor cut.
+fn outcome(label: &str, parts: Vec<String>, is_short: bool) -> Row<'static> {
+    match is_short {
+        true => Row::list(RowRank::Core, label, parts).whole(),
+        false => Row::list(RowRank::Main, label, parts),
     }
 }
 
-/// Whether operations of a scenario failed.
-fn has_failed(of: &ScenarioSummary) -> bool {
-    let mut counts = counts_of(&of.counts, MetricKind::Counter);
-    counts.any(|(metric, number)| metric.name() == "failed" && number > 0)
+/// Value of the counter of a scenario that has this name.
+pub(super) fn number_of(of: &ScenarioSummary, name: &str) -> u64 {
+    let counts = counts_of(&of.counts, MetricKind::Counter);
+    let counts = counts.filter(|(metric, _)| metric.name() == name);
+    counts.map(|(_, number)| number).sum()
+}
+
+/// Whether operations of a scenario failed, or never began.
+fn is_short(of: &ScenarioSummary) -> bool {
+    let bad = ["failed", "not begun"];
+    bad.iter().any(|it| number_of(of, it) > 0)
 }
 
 /// Outcome of operations other than messages, those with failures first; warnings have the reasons.
 pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
     let mut others = others(summary);
-    others.sort_by_key(|(_, of)| !has_failed(of));
+    others.sort_by_key(|(_, of)| !is_short(of));
     let is_alone = others.len() == 1 && !summary.has_messages();
     let row = |(name, of): &(&str, &ScenarioSummary)| {
         let counts = counts_of(&of.counts, MetricKind::Counter);
         let counts = counts.filter(|(metric, number)| *number > 0 && metric.name() != "begun");
-        let counts = counts.map(|(metric, number)| {
+        let mut counts: Vec<_> = counts.collect();
+        // Each operation that was due is in one of these.
+        let outcomes = ["completed", "failed", "not begun"];
+        counts.sort_by_key(|(metric, _)| !outcomes.contains(&metric.name()));
+        let counts = counts.into_iter().map(|(metric, number)| {
             let info = metric.info();
             let number = with_own_unit(number, info.unit);
             match info.name {
@@ -349,12 +359,12 @@ pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
                 name => format!("{number} {name}"),
             }
         });
-        let text = counts.collect::<Vec<_>>().join(", ");
+        let parts: Vec<String> = counts.collect();
         let label = match is_alone {
             true => of.unit.clone(),
             false => called(name),
         };
-        (!text.is_empty()).then(|| outcome(&label, &text, has_failed(of)))
+        (!parts.is_empty()).then(|| outcome(&label, parts, is_short(of)))
     };
     others.iter().filter_map(row).take(BESIDE).collect()
 }
@@ -439,12 +449,8 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
         Some(_) => format!("bellows {}", three_digits(it)),
         None => format!("bellows {}{all}", three_digits(it)),
     });
-    let text = broker
-        .into_iter()
-        .chain(client)
-        .collect::<Vec<_>>()
-        .join(", ");
-    (!text.is_empty()).then(|| Row::text(RowRank::Main, "CPU", &text))
+    let sides: Vec<String> = broker.into_iter().chain(client).collect();
+    (!sides.is_empty()).then(|| Row::list(RowRank::Main, "CPU", sides))
 }
 
 /// CPU per message, or per operation of the only load.

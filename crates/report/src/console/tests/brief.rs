@@ -363,6 +363,60 @@ fn churn() -> RunSummary {
     summary
 }
 
+/// A probe of which most requests never began: none of its connections was free.
+fn probe() -> RunSummary {
+    let mut summary = messages();
+    summary.scenarios.clear();
+    let steps = [
+        ("response", 100),
+        ("from send", 13),
+        ("wait", 100),
+        ("first byte", 100),
+    ];
+    let mut of = operations("probe_brief4", "requests", &steps);
+    let counts = [
+        ("begun", 13),
+        ("completed", 12),
+        ("late", 13),
+        ("failed", 1),
+        ("timed out", 1),
+        ("not begun", 87),
+    ];
+    let counter = |name| registered("probe_brief4", name, MetricKind::Counter);
+    of.counts = counts.map(|(name, number)| (counter(name), number)).into();
+    summary.insert("probe_brief4", of);
+    let unit = || "requests".to_owned();
+    let failed = Finding::CyclesFailed {
+        kind: "http://h:1/".to_owned(),
+        unit: unit(),
+        failed: 1,
+        timed_out: 1,
+        begun: 13,
+        first_failure: "timed out".to_owned(),
+    };
+    let late = Finding::GeneratorLate {
+        late_share: 1.0,
+        lag_seconds_share: 0.1,
+        lag_max_ns: 5_000_000,
+        scheduled: true,
+        unit: unit(),
+    };
+    let rate = Finding::RateNotAchieved {
+        unit: unit(),
+        rates: None,
+        not_begun: 87,
+        in_flight_limit: 1,
+    };
+    let steal = Finding::CpuSteal { steal: 0.1 };
+    let all = [steal, failed, late, rate].map(|it| Warning::new(Tier::Caution, it));
+    let all = all.map(|it| Warning {
+        text: crate::text::warning(&it),
+        ..it
+    });
+    summary.warnings = all.into();
+    summary
+}
+
 fn traced() -> RunSummary {
     let mut summary = messages();
     summary.traces = vec![TraceSummary {
@@ -409,6 +463,7 @@ fn kinds() -> Vec<Kind> {
         kind("cluster-kill", kills()),
         kind("crash", crash()),
         kind("connection-churn", churn()),
+        kind("probe", probe()),
         kind("churn-beside", beside),
         kind("mgmt-api", api()),
         kind("scrape-storm", storm()),
@@ -461,6 +516,21 @@ fn facts(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
     facts
 }
 
+/// Sentences that are cut, as they were before.
+fn sources(summary: &RunSummary) -> String {
+    let warnings = summary.warnings.iter().map(|it| it.text.clone());
+    let verdict = summary.verdict.iter().map(|it| it.sentence.clone());
+    let error = summary.error.iter().map(ToString::to_string);
+    let all = warnings.chain(verdict).chain(error);
+    all.collect::<Vec<_>>().join(" ")
+}
+
+/// Words without the mark of a clause, which goes with what is cut behind it.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split_whitespace();
+    words.map(|word| word.trim_end_matches([',', ';', ':']))
+}
+
 /// Rules of every end: facts, lines, columns, whole words, and nothing said twice.
 fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
     let shown = |style| brief(record, summary, Some(REPORT), None, style);
@@ -470,7 +540,11 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
     if let Some(fact) = facts.find(|it| !whole.contains(&flowing(it))) {
         return Some(format!("missing: {fact}\n{pipe}"));
     }
-    let words: BTreeSet<&str> = pipe.split_whitespace().chain(["next"]).collect();
+    let sources = sources(summary);
+    let words: BTreeSet<&str> = words_of(&pipe)
+        .chain(words_of(&sources))
+        .chain(["next", "…", "[…]"])
+        .collect();
     let mut sentences: Vec<&str> = pipe.lines().filter(|line| line.len() > 30).collect();
     sentences.sort_unstable();
     if let Some(twice) = sentences.windows(2).find(|two| two[0] == two[1]) {
@@ -488,7 +562,7 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
         if let Some(line) = text.lines().find(is_wide) {
             return Some(format!("{columns}: too wide: {line}\n{text}"));
         }
-        let mut own = text.split_whitespace();
+        let mut own = words_of(&text);
         if let Some(word) = own.find(|word| !words.contains(word)) {
             return Some(format!("{columns}: broken: {word}\n{text}\n{pipe}"));
         }
@@ -606,6 +680,58 @@ fn each_kind_leads_with_what_it_is_about() {
         few.contains("9 samples: min 92.0 µs, mean 485 µs, max 251 ms"),
         "{few}"
     );
+}
+
+#[test]
+fn requests_that_never_began_are_in_the_row_and_in_the_first_warning() {
+    let of = kind("probe", probe());
+    for columns in COLUMNS {
+        let text = end(&of, columns);
+        let row = "12 completed, 1 failed, 87 not begun, 13 late, 1 timed out";
+        assert!(flowing(&text).contains(row), "{text}");
+        let mut marks = text.lines().filter(|line| line.starts_with("! "));
+        let first = marks.next().unwrap_or_default();
+        assert!(first.starts_with("! 87 requests were due"), "{text}");
+        // Steps in their order, and those of few samples below the table.
+        let places = ["response  ", "wait  ", "first byte  ", "from send  "];
+        let places = places.map(|name| {
+            let mut lines = text.lines().map(str::trim_start);
+            lines.position(|line| line.starts_with(name))
+        });
+        assert!(places.is_sorted() && places[0].is_some(), "{text}");
+        assert!(text.contains("  13 samples: min"), "{text}");
+    }
+    // Where more were late than never began, that is first.
+    let mut few = probe();
+    for warning in &mut few.warnings {
+        if let Finding::RateNotAchieved { not_begun, .. } = &mut warning.finding {
+            *not_begun = 2;
+        }
+    }
+    let text = end(&kind("probe", few), 80);
+    assert!(text.contains("! the hypervisor took"), "{text}");
+    assert!(!text.contains("! 87 requests"), "{text}");
+}
+
+#[test]
+fn what_became_of_unconfirmed_messages_is_in_their_row_beside_a_fault() {
+    let mut summary = kills();
+    let flow = summary.flow_mut();
+    (flow.sent.total, flow.completed.total) = (5_000, 4_975);
+    flow.received.total = 4_996;
+    flow.ledger = Some(LedgerSummary {
+        sent: 5_000,
+        delivered: 4_986,
+        unconfirmed_missing: 14,
+        unconfirmed_delivered: 11,
+        duplicated_redelivered: 10,
+        exact: true,
+        ..LedgerSummary::default()
+    });
+    let text = flowing(&end(&kind("cluster-kill", summary), 80));
+    let row = "messages 14 unconfirmed and missing, 0 duplicated, 10 redelivered, 11 unconfirmed but delivered; \
+               5,000 sent, 4,996 received, 4,975 confirmed";
+    assert!(text.contains(row), "{text}");
 }
 
 /// Words of a random sentence.
