@@ -26,7 +26,7 @@ test('an account tells what was lost and duplicated, and of the rest what there 
   const harm = { lost: 1, duplicated: 1, duplicated_redelivered: 3, unconfirmed_missing: 4 };
   const rest = { outstanding: 1, returned: 2, reordered: 3, corrupt: 5, exact: false };
   expect(told({ ...harm, ...rest })).toEqual([
-    'lost | 1 | message | 4 missing, unconfirmed | confirmed and never delivered, of 1,200, about messages with warm-up and drain',
+    'lost | 1 | message | 4 unconfirmed and missing | confirmed and never delivered, of 1,200, about messages with warm-up and drain',
     'duplicated | 1 | delivery | 3 redelivered | delivered again without the redelivered flag; 3 with it',
     'outstanding | 1 | message | of 1,200, about | confirmed and not delivered by the end of the drain; the broker may still hold them',
     'returned | 2 | messages | of 1,200, about | unroutable: no queue was bound',

@@ -310,7 +310,7 @@ export function account(ledger: LedgerSummary): HTMLElement[] {
       'lost',
       ledger.lost,
       'message',
-      missing > 0 ? `${grouped(missing)} missing, unconfirmed` : of,
+      missing > 0 ? `${grouped(missing)} unconfirmed and missing` : of,
       `confirmed and never delivered, ${of} messages with warm-up and drain`,
     ],
     [
