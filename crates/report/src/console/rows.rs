@@ -1,6 +1,6 @@
 //! Rows of a short text, as data: a label at the left in a common column, and beside it words, a path or a latency.
-//! They are chosen for a screen of 80 columns, so that every screen and a pipe show the same ones; a wider one shows more
-//! of each.
+//! They are chosen for a screen of 80 columns, so that every screen and a pipe show the same ones; a wider one shows
+//! more of each.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -219,8 +219,8 @@ impl Layout {
     }
 }
 
-/// The lines of rows on a screen. A narrow one breaks the lines of one with [`COLUMNS`]; a wide one fills its whole width
-/// before a sentence is cut.
+/// The lines of rows on a screen. A narrow one breaks the lines of one with [`COLUMNS`]; a wide one fills its whole
+/// width before a sentence is cut.
 pub(super) fn lines(rows: Vec<Row<'_>>, style: Style) -> Vec<String> {
     let (rows, lines) = chosen(rows);
     let columns = style.columns.min(MOST_COLUMNS);
@@ -297,8 +297,8 @@ fn cut_list(items: &[(String, String)], lines: usize, columns: usize) -> String 
     last
 }
 
-/// As much of a warning as such a number of lines holds: its last clause says what to do, and stays longer than details in
-/// brackets and consequences.
+/// As much of a warning as such a number of lines holds: its last clause says what to do, and stays longer than
+/// details in brackets and consequences.
 fn cut_warning(text: &str, lines: usize, columns: usize) -> String {
     let fits = |text: &str| wrap_words(text, columns).len() <= lines;
     let mut short = text.to_owned();
