@@ -133,7 +133,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     await unfold(page.locator('#latency summary'));
     assert.match(
       await page.locator('#latency table').innerText(),
-      /ack response\s+A\s+[\d.]+ [um]s/,
+      /ack response\s+A\s+[\d.]+ [µm]s/,
     );
     await done();
   });
