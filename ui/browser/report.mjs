@@ -817,7 +817,10 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const cost = scraped.locator('tbody tr td:last-child');
     assert.deepEqual(await cost.allInnerTexts(), ['27.4 ms', '~ 0', '–', '', '']);
     assert.match(await cost.nth(0).getAttribute('title'), /interval 12\.4 ms to 42\.1 ms/);
-    assert.match(await cost.nth(1).getAttribute('title'), /^too small to measure: .* -2\.00 ms to 4\.00 ms/);
+    assert.match(
+      await cost.nth(1).getAttribute('title'),
+      /^too small to measure: .* -2\.00 ms to 4\.00 ms/,
+    );
     await done();
     // They are of the whole phase, and marked so beside figures of a window.
     const window = await open('faults', '#t=24-40');
