@@ -13,7 +13,7 @@ pub(super) const LAST: &str = "last";
 
 /// The option that names this folder of runs in a command that follows; empty where commands look by themselves.
 pub(super) fn runs_option(runs: &Path) -> String {
-    match runs == archive::default_runs_dir() {
+    match is_same(runs, &archive::default_runs_dir()) {
         true => String::new(),
         false => format!(" --runs {}", folder_word(runs)),
     }
@@ -21,7 +21,8 @@ pub(super) fn runs_option(runs: &Path) -> String {
 
 /// The run's name in a command that follows; `None` for a run in the folder where commands look for the last one.
 pub(super) fn next_name(dir: &Path) -> Option<String> {
-    let is_usual = dir.parent() == Some(archive::default_runs_dir().as_path());
+    let usual = archive::default_runs_dir();
+    let is_usual = dir.parent().is_some_and(|runs| is_same(runs, &usual));
     (!is_usual).then(|| folder_word(dir))
 }
 
@@ -29,8 +30,16 @@ pub(super) fn next_name(dir: &Path) -> Option<String> {
 pub(super) fn shown_name(entry: &RunEntry) -> String {
     let ending = entry.id.rsplit('-').next().unwrap_or(&entry.id);
     match run(ending, &archive::default_runs_dir()) {
-        Ok(found) if found == entry.dir => shell_word(ending),
+        Ok(found) if is_same(&found, &entry.dir) => shell_word(ending),
         _ => folder_word(&entry.dir),
+    }
+}
+
+/// Whether two paths, relative or not, mean one folder.
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (std::path::absolute(a), std::path::absolute(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
     }
 }
 

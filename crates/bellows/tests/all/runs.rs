@@ -414,10 +414,7 @@ fn the_first_signal_ends_in_order() {
         let ended = client.end();
         ended.assert_ok();
         assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
-        assert!(
-            ended.stdout.contains("client  stopped: "),
-            "{ended:#?}"
-        );
+        assert!(ended.stdout.contains("client  stopped: "), "{ended:#?}");
         assert!(ended.report().is_file(), "{ended:#?}");
         let record = read_json(&only_run(dir.path()).join("run.json"));
         assert_eq!(record["state"], "interrupted");
